@@ -1,0 +1,34 @@
+/**
+ * @file json.h
+ * Results for programs: the JSON of INTERFACE.md. Numbers that are not finite, or not known, are null.
+ */
+#ifndef CS_REPORTS_JSON_H
+#define CS_REPORTS_JSON_H
+
+#include "cs/base/json.h"
+#include "cs/reports/table.h"
+
+/** What made a file: written into it. Borrowed. */
+struct cs_report_origin {
+    const char *version; /* of the program */
+    const char *command; /* subcommand */
+};
+
+/** Links that are listed with a simulation's result, busiest first. */
+#define CS_REPORT_LINKS_MAX 10
+
+/** {"dp": 16, ..., "placement": "mp,cp,dp,pp"}. New reference, as all below. */
+json_t *cs_report_strategy_json(const struct cs_strategy *strategy);
+/** One result: the keys of INTERFACE.md's `simulate`. */
+json_t *cs_report_result_json(const struct cs_strategy *strategy, const struct cs_evaluation *evaluation,
+                              const struct cs_study *study);
+/** A simulation: its result, its busiest links and its inputs. */
+json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
+                                const struct cs_report_origin *origin);
+/** A search: counts, reasons, the `top` best of the ranking, inputs. */
+json_t *cs_report_search_json(const struct cs_search_report *report, const struct cs_report_origin *origin);
+/** The space alone, without simulation. */
+json_t *cs_report_space_json(const struct cs_study *study, const struct cs_space *space,
+                             const struct cs_report_origin *origin);
+
+#endif

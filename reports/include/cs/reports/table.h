@@ -1,0 +1,38 @@
+/**
+ * @file table.h
+ * Results for people: text of at most 100 columns.
+ */
+#ifndef CS_REPORTS_TABLE_H
+#define CS_REPORTS_TABLE_H
+
+#include "cs/reports/findings.h"
+
+#include <stdio.h>
+
+#define CS_REPORT_COLUMNS 100
+
+/** What a search says. Borrowed. */
+struct cs_search_report {
+    const struct cs_study *study;
+    const struct cs_space *space;
+    const struct cs_search_result *result;
+};
+
+/** What a simulation says. Borrowed. */
+struct cs_simulate_report {
+    const struct cs_study *study;
+    const struct cs_strategy *strategy;
+    const struct cs_evaluation *evaluation;
+    const struct cs_trace *trace;
+    const struct cs_run *run;
+};
+
+/** The ranking (the study's `top` best), why the others are not in it, warnings, what limits the winner.
+ *  `color`: ANSI emphasis. Write errors stay on the stream (ferror). */
+void cs_report_search_table(FILE *out, const struct cs_search_report *report, bool color);
+/** One strategy: time, its shares, memory by category against the card, what limits it, warnings. */
+void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report, bool color);
+/** How large the space is and how each rule cuts it, without simulating. */
+void cs_report_space_text(FILE *out, const struct cs_study *study, const struct cs_space *space, bool color);
+
+#endif

@@ -1,0 +1,261 @@
+#include "cs/reports/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static void put_int(json_t *object, const char *key, int64_t value)
+{
+    (void)json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static void put_real(json_t *object, const char *key, double value)
+{
+    (void)json_object_set_new(object, key, cs_json_real(value));
+}
+
+static void put_text(json_t *object, const char *key, const char *value)
+{
+    /* A file name need not be UTF-8, JSON must: then without it. */
+    json_t *text = value ? json_string(value) : NULL;
+    (void)json_object_set_new(object, key, text ? text : json_null());
+}
+
+static void put_bool(json_t *object, const char *key, bool value)
+{
+    (void)json_object_set_new(object, key, json_boolean(value));
+}
+
+json_t *cs_report_strategy_json(const struct cs_strategy *strategy)
+{
+    json_t *object = json_object();
+    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+        const char *name = cs_strategy_keys[key];
+        if (key == CS_KEY_SP) {
+            put_bool(object, name, strategy->sp);
+        } else if (key == CS_KEY_SCHEDULE) {
+            put_text(object, name, cs_schedule_names[strategy->schedule]);
+        } else if (key == CS_KEY_RECOMPUTE) {
+            put_text(object, name, cs_recompute_names[strategy->recompute]);
+        } else if (key == CS_KEY_PLACEMENT) {
+            const enum cs_dim *dims = strategy->placement;
+            (void)json_object_set_new(object, name,
+                                      json_sprintf("%s,%s,%s,%s", cs_dim_names[dims[0]],
+                                                   cs_dim_names[dims[1]], cs_dim_names[dims[2]],
+                                                   cs_dim_names[dims[3]]));
+        } else {
+            put_int(object, name, cs_key_get(strategy, (enum cs_key)key));
+        }
+    }
+    return object;
+}
+
+static json_t *memory_json(const struct cs_metrics *metrics)
+{
+    json_t *object = json_object();
+    for (int32_t i = 0; i < CS_N_MEMS; i++) {
+        put_int(object, cs_mem_names[i], metrics->memory_bytes[i]);
+    }
+    put_int(object, "reserved", metrics->reserved_bytes);
+    return object;
+}
+
+static json_t *checks_json(const struct cs_run_checks *checks)
+{
+    json_t *object = json_object();
+    put_bool(object, "bytes_conserved", checks->bytes_conserved);
+    put_bool(object, "time_accounted", checks->time_accounted);
+    put_bool(object, "state_conserved", checks->state_conserved);
+    put_bool(object, "operations_complete", checks->operations_complete);
+    return object;
+}
+
+static void add_warning(void *context, const char *text)
+{
+    (void)json_array_append_new(context, json_string(text));
+}
+
+json_t *cs_report_result_json(const struct cs_strategy *strategy, const struct cs_evaluation *evaluation,
+                              const struct cs_study *study)
+{
+    const struct cs_metrics *metrics = &evaluation->metrics;
+    bool simulated = evaluation->simulated;
+    double devices = study->platform.n_devices;
+    json_t *object = json_object();
+    json_t *warnings = json_array();
+    (void)json_object_set_new(object, "strategy", cs_report_strategy_json(strategy));
+    put_text(object, "status", cs_outcome_names[evaluation->outcome]);
+    put_text(object, "reason", evaluation->reason);
+    const struct {
+        const char *key;
+        double value;
+    } figures[] = {
+        {"iteration_time_s", metrics->iteration_s},
+        {"tokens_per_s", metrics->tokens_per_s},
+        {"tokens_per_s_per_device", metrics->tokens_per_s / devices},
+        {"tflops_per_device", metrics->tflops_per_device},
+        {"mfu", metrics->mfu_frac},
+        {"hfu", metrics->hfu_frac},
+        {"bubble_fraction", metrics->bubble_frac},
+        {"comm_fraction", metrics->comm_frac},
+        {"exposed_comm_fraction", metrics->exposed_comm_frac},
+        {"cross_node_comm_fraction", metrics->cross_node_comm_frac},
+    };
+    for (int32_t i = 0; i < CS_COUNT(figures); i++) {
+        put_real(object, figures[i].key, simulated ? figures[i].value : (double)NAN);
+    }
+    put_int(object, "peak_memory_bytes", metrics->peak_memory_bytes);
+    (void)json_object_set_new(object, "memory", memory_json(metrics));
+    put_text(object, "fidelity", cs_fidelity_names[metrics->fidelity]);
+    put_int(object, "simulated_ranks", simulated ? metrics->n_rank_classes : 0);
+    put_int(object, "operations", metrics->n_operations);
+    put_real(object, "wall_s", metrics->wall_s);
+    cs_report_warnings(strategy, evaluation, study, add_warning, warnings);
+    (void)json_object_set_new(object, "warnings", warnings);
+    put_text(object, "limited_by", metrics->limited_by);
+    if (simulated) {
+        (void)json_object_set_new(object, "checks", checks_json(&metrics->checks));
+    }
+    return object;
+}
+
+static json_t *hash_json(uint64_t hash)
+{
+    return json_sprintf("%016" PRIx64, hash);
+}
+
+/* What made the result: enough to make it again. */
+static void put_inputs(json_t *object, const struct cs_study *study, const struct cs_report_origin *origin)
+{
+    const struct cs_training *training = &study->training;
+    json_t *inputs = json_object();
+    json_t *model = json_object();
+    json_t *platform = json_object();
+    json_t *batch = json_object();
+    json_t *made_by = json_object();
+    put_text(made_by, "program", "clustersim");
+    put_text(made_by, "version", origin->version);
+    put_text(made_by, "command", origin->command);
+    put_text(model, "name", study->model.name);
+    (void)json_object_set_new(model, "hash", hash_json(study->model.content_hash));
+    put_text(platform, "name", study->platform.name);
+    put_int(platform, "devices", study->platform.n_devices);
+    put_int(platform, "devices_per_node", study->platform.devices_per_node);
+    put_real(platform, "device_memory_bytes", cs_study_device_memory_bytes(study));
+    (void)json_object_set_new(platform, "hash", hash_json(study->platform.content_hash));
+    put_int(batch, "global_batch", training->global_batch);
+    put_int(batch, "seq_length", training->seq_length);
+    put_text(batch, "dtype", cs_dtype_names[training->dtype]);
+    put_text(batch, "gradient_dtype", cs_dtype_names[training->gradient_dtype]);
+    put_text(batch, "optimizer", cs_optimizer_names[training->optimizer]);
+    (void)json_object_set_new(inputs, "made_by", made_by);
+    put_text(inputs, "study", study->path);
+    (void)json_object_set_new(inputs, "model", model);
+    (void)json_object_set_new(inputs, "platform", platform);
+    (void)json_object_set_new(inputs, "training", batch);
+    put_real(inputs, "memory_margin", study->constraints.memory_margin);
+    (void)json_object_set_new(object, "inputs", inputs);
+}
+
+static json_t *links_json(const struct cs_run *run)
+{
+    json_t *links = json_array();
+    for (int32_t i = 0; i < run->n_links && i < CS_REPORT_LINKS_MAX; i++) {
+        json_t *link = json_object();
+        put_text(link, "name", run->links[i].name);
+        put_real(link, "bytes", run->links[i].bytes);
+        put_real(link, "bytes_per_s", run->links[i].bytes_per_s);
+        put_real(link, "busy_fraction", run->links[i].busy_frac);
+        put_text(link, "users", run->links[i].users);
+        (void)json_array_append_new(links, link);
+    }
+    return links;
+}
+
+json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
+                                const struct cs_report_origin *origin)
+{
+    json_t *object = cs_report_result_json(report->strategy, report->evaluation, report->study);
+    (void)json_object_set_new(object, "links", links_json(report->run));
+    put_inputs(object, report->study, origin);
+    return object;
+}
+
+static json_t *reasons_json(const struct cs_search_result *result)
+{
+    json_t *reasons = json_array();
+    for (int32_t i = 0; i < result->n_reasons; i++) {
+        json_t *reason = json_object();
+        put_text(reason, "status", cs_outcome_names[result->reasons[i].outcome]);
+        put_text(reason, "rule", result->reasons[i].rule);
+        put_int(reason, "count", result->reasons[i].n);
+        put_text(reason, "example", result->reasons[i].example);
+        (void)json_array_append_new(reasons, reason);
+    }
+    return reasons;
+}
+
+static json_t *ranking_json(const struct cs_search_report *report)
+{
+    json_t *ranking = json_array();
+    for (int64_t i = 0; i < report->result->n_ranked && i < report->study->search.n_top; i++) {
+        const struct cs_ranked *ranked = &report->result->ranking[i];
+        struct cs_evaluation evaluation;
+        cs_report_ranked_evaluation(ranked, &evaluation);
+        json_t *entry = cs_report_result_json(&report->space->candidates[ranked->candidate].strategy,
+                                              &evaluation, report->study);
+        (void)json_array_append_new(ranking, entry);
+    }
+    return ranking;
+}
+
+json_t *cs_report_search_json(const struct cs_search_report *report, const struct cs_report_origin *origin)
+{
+    static const char *const ends[] = {
+        [CS_SEARCH_FINISHED] = "finished",
+        [CS_SEARCH_TIME_LIMIT] = "time-limit",
+        [CS_SEARCH_INTERRUPTED] = "interrupted",
+    };
+    const struct cs_search_result *result = report->result;
+    json_t *object = json_object();
+    put_int(object, "candidates", result->n_candidates);
+    put_int(object, "simulated", result->n_simulated);
+    put_int(object, "pruned", result->n_pruned);
+    put_int(object, "rejected", result->n_rejected);
+    put_int(object, "oom", result->n_oom);
+    put_int(object, "failed", result->n_failed);
+    put_int(object, "open", result->n_open);
+    put_real(object, "elapsed_s", result->elapsed_s);
+    put_bool(object, "complete", result->complete);
+    put_text(object, "end", ends[result->end]);
+    put_text(object, "algorithm", result->algorithm->name);
+    put_text(object, "objective", result->objective->name);
+    put_int(object, "feasible", result->n_ranked);
+    put_real(object, "median_tokens_per_s",
+             result->n_ranked > 0 ? cs_report_median_tokens_per_s(result) : (double)NAN);
+    (void)json_object_set_new(object, "reasons", reasons_json(result));
+    (void)json_object_set_new(object, "ranking", ranking_json(report));
+    put_inputs(object, report->study, origin);
+    return object;
+}
+
+json_t *cs_report_space_json(const struct cs_study *study, const struct cs_space *space,
+                             const struct cs_report_origin *origin)
+{
+    json_t *object = json_object();
+    json_t *rules = json_array();
+    put_int(object, "combinations", space->n_combinations);
+    put_int(object, "duplicates", space->n_duplicates);
+    put_int(object, "candidates", space->n_candidates);
+    put_int(object, "rejected", space->n_candidates - space->n_open);
+    put_int(object, "open", space->n_open);
+    for (int32_t i = 0; i < space->n_rules; i++) {
+        json_t *rule = json_object();
+        put_text(rule, "rule", space->rules[i].rule);
+        put_int(rule, "count", space->rules[i].n);
+        put_text(rule, "example", space->rules[i].example);
+        (void)json_array_append_new(rules, rule);
+    }
+    (void)json_object_set_new(object, "reasons", rules);
+    put_inputs(object, study, origin);
+    return object;
+}

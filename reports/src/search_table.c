@@ -1,0 +1,287 @@
+#include "grid_priv.h"
+#include "text_priv.h"
+
+#include "cs/base/units.h"
+
+#include <string.h>
+
+/* How each key is headed, and whether its column is there even if every row has the default. */
+static const struct {
+    const char *title[2];
+    bool always;
+} key_columns[CS_N_KEYS] = {
+    [CS_KEY_DP] = {{"", "dp"}, true},
+    [CS_KEY_MP] = {{"", "mp"}, true},
+    [CS_KEY_PP] = {{"", "pp"}, true},
+    [CS_KEY_OP] = {{"", "op"}, true},
+    [CS_KEY_ZERO] = {{"", "zero"}, false},
+    [CS_KEY_SP] = {{"", "sp"}, false},
+    [CS_KEY_CP] = {{"", "cp"}, false},
+    [CS_KEY_EP] = {{"", "ep"}, false},
+    [CS_KEY_VPP] = {{"", "vpp"}, false},
+    [CS_KEY_SCHEDULE] = {{"sche-", "dule"}, false},
+    [CS_KEY_MICRO_BATCH] = {{"micro", "batch"}, true},
+    [CS_KEY_RECOMPUTE] = {{"re-", "compute"}, false},
+    [CS_KEY_PLACEMENT] = {{"", "placement"}, false},
+};
+
+static int64_t n_shown(const struct cs_search_report *report)
+{
+    int64_t n_top = report->study->search.n_top;
+    return n_top < report->result->n_ranked ? n_top : report->result->n_ranked;
+}
+
+static const struct cs_strategy *strategy_of(const struct cs_search_report *report, int64_t rank)
+{
+    return &report->space->candidates[report->result->ranking[rank].candidate].strategy;
+}
+
+/* A key is worth a column when a shown row is not at the default. */
+static bool has_column(const struct cs_search_report *report, enum cs_key key)
+{
+    struct cs_strategy standard;
+    cs_strategy_init(&standard);
+    bool shown = key_columns[key].always;
+    for (int64_t i = 0; i < n_shown(report) && !shown; i++) {
+        shown = cs_key_get(strategy_of(report, i), key) != cs_key_get(&standard, key);
+    }
+    return shown;
+}
+
+static void add_figure_columns(struct cs__grid *grid)
+{
+    static const char *const titles[][2] = {{"", "tokens/s"},  {"TFLOPS/", "device"}, {"", "MFU"},
+                                            {"", "bubble"},    {"exposed", "comm"},   {"cross", "node"},
+                                            {"peak", "memory"}};
+    for (int32_t i = 0; i < CS_COUNT(titles); i++) {
+        (void)cs__grid_column(grid, titles[i][0], titles[i][1], false, i == 0 ? 2 : 1);
+    }
+}
+
+static void add_figures(struct cs__grid *grid, int32_t column, const struct cs_metrics *metrics)
+{
+    char tokens[32];
+    char memory[32];
+    cs__grid_cell(grid, column++, "%s",
+                  cs__count((int64_t)(metrics->tokens_per_s + 0.5), tokens, sizeof tokens));
+    cs__grid_cell(grid, column++, "%.1f", metrics->tflops_per_device);
+    cs__grid_cell(grid, column++, "%.1f%%", 100 * metrics->mfu_frac);
+    cs__grid_cell(grid, column++, "%.1f%%", 100 * metrics->bubble_frac);
+    cs__grid_cell(grid, column++, "%.1f%%", 100 * metrics->exposed_comm_frac);
+    cs__grid_cell(grid, column++, "%.1f%%", 100 * metrics->cross_node_comm_frac);
+    cs__grid_cell(grid, column, "%s",
+                  cs_units_format((double)metrics->peak_memory_bytes, CS_UNIT_BYTES, memory, sizeof memory));
+}
+
+/* A column for each key of the strategies. */
+static void fill_by_keys(struct cs__grid *grid, const struct cs_search_report *report)
+{
+    int32_t columns[CS_N_KEYS];
+    (void)cs__grid_column(grid, "", "rank", false, 0);
+    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+        columns[key] = -1;
+        if (has_column(report, (enum cs_key)key)) {
+            columns[key] = cs__grid_column(grid, key_columns[key].title[0], key_columns[key].title[1], false,
+                                           key == CS_KEY_DP ? 2 : 1);
+        }
+    }
+    int32_t first_figure = grid->n_columns;
+    add_figure_columns(grid);
+    for (int64_t i = 0; i < n_shown(report); i++) {
+        char buf[64];
+        cs__grid_row(grid);
+        cs__grid_cell(grid, 0, "%lld", (long long)i + 1);
+        for (int32_t key = 0; key < CS_N_KEYS; key++) {
+            if (columns[key] >= 0) {
+                cs__grid_cell(grid, columns[key], "%s",
+                              cs__key_text(strategy_of(report, i), (enum cs_key)key, buf, sizeof buf));
+            }
+        }
+        add_figures(grid, first_figure, &report->result->ranking[i].metrics);
+    }
+}
+
+/* The strategy as one text, on a line of its own under its figures: for spaces with many keys. */
+static void print_by_text(FILE *out, const struct cs_search_report *report, bool color)
+{
+    struct cs__grid grid = {0};
+    (void)cs__grid_column(&grid, "", "rank", false, 0);
+    add_figure_columns(&grid);
+    for (int64_t i = 0; i < n_shown(report); i++) {
+        cs__grid_row(&grid);
+        cs__grid_cell(&grid, 0, "%lld", (long long)i + 1);
+        add_figures(&grid, 1, &report->result->ranking[i].metrics);
+    }
+    cs__grid_print(&grid, out, color);
+    cs__grid_release(&grid);
+    for (int64_t i = 0; i < n_shown(report); i++) {
+        char label[32];
+        char strategy[256];
+        (void)snprintf(label, sizeof label, "%4lld  ", (long long)i + 1);
+        cs__paragraph(out, label, cs_strategy_format(strategy_of(report, i), strategy, sizeof strategy));
+    }
+}
+
+static void print_ranking(FILE *out, const struct cs_search_report *report, bool color)
+{
+    struct cs__grid grid = {0};
+    fill_by_keys(&grid, report);
+    if (cs__grid_width(&grid) <= CS_REPORT_COLUMNS) {
+        /* The keys are the strategy: said over them, so that a reader finds the word. */
+        cs__emphasise(out, color, CS__STRONG, "      strategy");
+        (void)fputc('\n', out);
+        cs__grid_print(&grid, out, color);
+    } else {
+        print_by_text(out, report, color);
+    }
+    cs__grid_release(&grid);
+}
+
+static void print_head(FILE *out, const struct cs_search_report *report)
+{
+    const struct cs_search_result *result = report->result;
+    char candidates[32];
+    char simulated[32];
+    cs__inputs(out, report->study);
+    (void)fprintf(out, "%s strategies, %s simulated in %.1f s (%.0f a second), %s search",
+                  cs__count(result->n_candidates, candidates, sizeof candidates),
+                  cs__count(result->n_simulated, simulated, sizeof simulated), result->elapsed_s,
+                  result->elapsed_s > 0 ? (double)result->n_simulated / result->elapsed_s : 0,
+                  result->algorithm->name);
+    if (result->complete) {
+        (void)fputs(": nothing better exists in this space\n", out);
+    } else if (result->end == CS_SEARCH_TIME_LIMIT) {
+        (void)fputs(": time limit reached, best so far\n", out);
+    } else if (result->end == CS_SEARCH_INTERRUPTED) {
+        (void)fputs(": interrupted, best so far\n", out);
+    } else {
+        (void)fputs(": best found\n", out);
+    }
+}
+
+static void print_winner(FILE *out, const struct cs_search_report *report)
+{
+    const struct cs_search_result *result = report->result;
+    const struct cs_metrics *best = &result->ranking[0].metrics;
+    char strategy[256];
+    char text[512];
+    char count[32];
+    (void)fputc('\n', out);
+    cs__paragraph(out, "best        ", cs_strategy_format(strategy_of(report, 0), strategy, sizeof strategy));
+    double median = cs_report_median_tokens_per_s(result);
+    if (median > 0 && result->n_ranked > 1) {
+        (void)snprintf(text, sizeof text,
+                       "%.4g s a step, %+.1f %% tokens/s against the median of the %s that fit",
+                       best->iteration_s, 100 * (best->tokens_per_s / median - 1),
+                       cs__count(result->n_ranked, count, sizeof count));
+        cs__paragraph(out, "            ", text);
+    }
+    if (best->limited_by[0]) {
+        cs__paragraph(out, "limited by  ", best->limited_by);
+    }
+}
+
+static void print_reasons(FILE *out, const struct cs_search_report *report)
+{
+    const struct cs_search_result *result = report->result;
+    char count[32];
+    if (result->n_reasons > 0) {
+        (void)fprintf(out, "\nnot ranked  %s of %s\n",
+                      cs__count(result->n_oom + result->n_rejected + result->n_failed, count, sizeof count),
+                      cs__count(result->n_candidates, (char[32]){0}, 32));
+    }
+    for (int32_t i = 0; i < result->n_reasons; i++) {
+        const struct cs_reason *reason = &result->reasons[i];
+        char label[96];
+        (void)snprintf(label, sizeof label, "  %-9s %8s  ", cs_outcome_names[reason->outcome],
+                       cs__count(reason->n, count, sizeof count));
+        char text[CS_RULE_MAX + CS_REASON_MAX + 16];
+        (void)snprintf(text, sizeof text, "%s: %s%s", reason->rule, reason->n > 1 ? "e.g. " : "",
+                       reason->example);
+        cs__paragraph(out, label, text);
+    }
+    if (result->n_open > 0) {
+        (void)fprintf(out, "  %-9s %8s  not looked at\n", "open",
+                      cs__count(result->n_open, count, sizeof count));
+    }
+}
+
+struct warning_context {
+    FILE *out;
+    bool color;
+};
+
+static void add_warning(void *context, const char *text)
+{
+    struct warning_context *warning = context;
+    cs__warning_line(warning->out, warning->color, text);
+}
+
+/* The shown strategies whose communication is above the threshold, but for the first, which gets its own
+ * warnings. */
+static void warn_of_others(FILE *out, const struct cs_search_report *report, bool color)
+{
+    char text[256] = "communication above 30 % of the step also at rank";
+    size_t used = strlen(text);
+    bool any = false;
+    for (int64_t i = 1; i < n_shown(report) && used + 32 < sizeof text; i++) {
+        const struct cs_metrics *metrics = &report->result->ranking[i].metrics;
+        if (metrics->comm_frac > CS_REPORT_COMM_WARNING_FRAC) {
+            int n = snprintf(text + used, sizeof text - used, "%s %lld (%.0f %%)", any ? "," : "",
+                             (long long)i + 1, 100 * metrics->comm_frac);
+            used += n > 0 ? (size_t)n : 0;
+            any = true;
+        }
+    }
+    if (any) {
+        cs__warning_line(out, color, text);
+    }
+}
+
+void cs_report_search_table(FILE *out, const struct cs_search_report *report, bool color)
+{
+    const struct cs_search_result *result = report->result;
+    print_head(out, report);
+    if (result->n_ranked > 0) {
+        (void)fputc('\n', out);
+        print_ranking(out, report, color);
+        print_winner(out, report);
+    } else {
+        (void)fputs(result->n_open > 0 ? "\nno strategy found yet\n" : "\nnothing fits\n", out);
+    }
+    print_reasons(out, report);
+    if (result->n_ranked > 0) {
+        struct cs_evaluation evaluation;
+        struct warning_context context = {out, color};
+        cs_report_ranked_evaluation(&result->ranking[0], &evaluation);
+        (void)fputc('\n', out);
+        cs_report_warnings(strategy_of(report, 0), &evaluation, report->study, add_warning, &context);
+        warn_of_others(out, report, color);
+    }
+}
+
+void cs_report_space_text(FILE *out, const struct cs_study *study, const struct cs_space *space, bool color)
+{
+    char count[32];
+    char other[32];
+    struct cs__grid grid = {0};
+    cs__inputs(out, study);
+    (void)fprintf(out, "%s combinations of what the study leaves open, %s of them the same run as another\n",
+                  cs__count(space->n_combinations, count, sizeof count),
+                  cs__count(space->n_duplicates, other, sizeof other));
+    (void)cs__grid_column(&grid, "", "", false, 0);
+    (void)cs__grid_column(&grid, "", "", true, 2);
+    cs__grid_row(&grid);
+    cs__grid_cell(&grid, 0, "%s", cs__count(space->n_candidates, count, sizeof count));
+    cs__grid_cell(&grid, 1, "strategies");
+    for (int32_t i = 0; i < space->n_rules; i++) {
+        cs__grid_row(&grid);
+        cs__grid_cell(&grid, 0, "-%s", cs__count(space->rules[i].n, count, sizeof count));
+        cs__grid_cell(&grid, 1, "%.24s: e.g. %.48s", space->rules[i].rule, space->rules[i].example);
+    }
+    cs__grid_row(&grid);
+    cs__grid_cell(&grid, 0, "%s", cs__count(space->n_open, count, sizeof count));
+    cs__grid_cell(&grid, 1, "to simulate, those that fit in memory");
+    cs__grid_print(&grid, out, color);
+    cs__grid_release(&grid);
+}

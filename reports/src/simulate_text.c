@@ -1,0 +1,117 @@
+#include "text_priv.h"
+
+#include "cs/base/units.h"
+
+#include <string.h>
+
+static const char *bytes_text(double bytes, char *buf, size_t buf_bytes)
+{
+    return cs_units_format(bytes, CS_UNIT_BYTES, buf, buf_bytes);
+}
+
+static void print_speed(FILE *out, const struct cs_metrics *metrics)
+{
+    char step[32];
+    char total[32];
+    char each[32];
+    (void)fprintf(out, "step        %s\n",
+                  cs_units_format(metrics->iteration_s, CS_UNIT_SECONDS, step, sizeof step));
+    (void)fprintf(out, "tokens/s    %s, %s a device\n",
+                  cs__count((int64_t)(metrics->tokens_per_s + 0.5), total, sizeof total),
+                  cs__count((int64_t)(metrics->tokens_per_s / metrics->n_ranks + 0.5), each, sizeof each));
+    (void)fprintf(out, "TFLOPS      %.1f a device, MFU %.1f %%, HFU %.1f %%\n", metrics->tflops_per_device,
+                  100 * metrics->mfu_frac, 100 * metrics->hfu_frac);
+}
+
+/* Mean over ranks; the first line adds up to 100 %. */
+static void print_shares(FILE *out, const struct cs_metrics *metrics)
+{
+    const struct cs_time_shares *mean = &metrics->mean;
+    double percent = metrics->iteration_s > 0 ? 100 / metrics->iteration_s : 0;
+    (void)fprintf(
+        out, "time        computing %.1f %%, exposed communication %.1f %%, bubble %.1f %%, free %.1f %%\n",
+        percent * mean->computing_s, percent * mean->exposed_comm_s, percent * mean->bubble_s,
+        percent * mean->idle_s);
+    (void)fprintf(
+        out,
+        "            communication in all %.1f %%, hidden behind computing %.1f %%, between nodes %.1f "
+        "%%\n",
+        100 * metrics->comm_frac, 100 * (metrics->comm_frac - metrics->exposed_comm_frac),
+        100 * metrics->cross_node_comm_frac);
+}
+
+static void print_memory(FILE *out, const struct cs_simulate_report *report)
+{
+    const struct cs_metrics *metrics = &report->evaluation->metrics;
+    double margin = report->study->constraints.memory_margin;
+    double peak_bytes = (double)metrics->peak_memory_bytes;
+    char peak[32];
+    char with_margin[32];
+    char device[32];
+    char text[256] = "";
+    size_t used = 0;
+    (void)fprintf(out, "memory      %s, x %g margin %s of %s; rank %d at %.3g s\n",
+                  bytes_text(peak_bytes, peak, sizeof peak), margin,
+                  bytes_text(peak_bytes * margin, with_margin, sizeof with_margin),
+                  bytes_text(cs_study_device_memory_bytes(report->study), device, sizeof device),
+                  (int)metrics->peak_memory_rank, metrics->peak_memory_at_s);
+    for (int32_t i = 0; i <= CS_N_MEMS; i++) {
+        bool is_mem = i < CS_N_MEMS;
+        double bytes = (double)(is_mem ? metrics->memory_bytes[i] : metrics->reserved_bytes);
+        int n = snprintf(text + used, sizeof text - used, "%s%s %s", i > 0 ? ", " : "",
+                         is_mem ? cs_mem_names[i] : "reserved", bytes_text(bytes, peak, sizeof peak));
+        used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
+    }
+    cs__paragraph(out, "            ", text);
+}
+
+static void print_links(FILE *out, const struct cs_run *run)
+{
+    const char *label = "links       ";
+    for (int32_t i = 0; i < run->n_links && i < 3; i++) {
+        const struct cs_link_load *link = &run->links[i];
+        char moved[32];
+        char text[256];
+        (void)snprintf(text, sizeof text, "%s busy %.1f %%, %s%s%s", link->name, 100 * link->busy_frac,
+                       bytes_text(link->bytes, moved, sizeof moved), link->users[0] ? ": " : "", link->users);
+        cs__paragraph(out, label, text);
+        label = "            ";
+    }
+}
+
+struct warning_context {
+    FILE *out;
+    bool color;
+};
+
+static void add_warning(void *context, const char *text)
+{
+    struct warning_context *warning = context;
+    cs__warning_line(warning->out, warning->color, text);
+}
+
+void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report, bool color)
+{
+    const struct cs_evaluation *evaluation = report->evaluation;
+    const struct cs_metrics *metrics = &evaluation->metrics;
+    char strategy[256];
+    char operations[32];
+    cs__inputs(out, report->study);
+    cs__paragraph(out, "strategy    ", cs_strategy_format(report->strategy, strategy, sizeof strategy));
+    (void)fprintf(out, "status      ");
+    cs__emphasise(out, color, evaluation->outcome == CS_OUTCOME_OK ? CS__STRONG : CS__WARNING,
+                  cs_outcome_names[evaluation->outcome]);
+    (void)fprintf(out, "%s%s\n", evaluation->reason[0] ? ": " : "", evaluation->reason);
+    print_speed(out, metrics);
+    print_shares(out, metrics);
+    print_memory(out, report);
+    print_links(out, report->run);
+    if (metrics->limited_by[0]) {
+        cs__paragraph(out, "limited by  ", metrics->limited_by);
+    }
+    (void)fprintf(out, "simulated   %d of %d ranks (%s), %s operations, %.3g s\n",
+                  (int)metrics->n_rank_classes, (int)metrics->n_ranks, cs_fidelity_names[metrics->fidelity],
+                  cs__count(metrics->n_operations, operations, sizeof operations), metrics->wall_s);
+    struct warning_context context = {out, color};
+    cs_report_warnings(report->strategy, evaluation, report->study, add_warning, &context);
+}

@@ -1,0 +1,25 @@
+/**
+ * @file text_priv.h
+ * Small pieces of text that tables share.
+ */
+#ifndef CS_REPORTS_TEXT_PRIV_H
+#define CS_REPORTS_TEXT_PRIV_H
+
+#include "cs/reports/table.h"
+
+enum cs__emphasis { CS__PLAIN, CS__STRONG, CS__WARNING };
+
+/** 1234567 -> "1,234,567"; returns buf. */
+char *cs__count(int64_t n, char *buf, size_t buf_bytes);
+/** Text of a key's value ("yes"/"no" for switches, names for names); returns buf or a static text. */
+const char *cs__key_text(const struct cs_strategy *strategy, enum cs_key key, char *buf, size_t buf_bytes);
+/** Write `text`, emphasised when `color`. */
+void cs__emphasise(FILE *out, bool color, enum cs__emphasis emphasis, const char *text);
+/** "warning: TEXT" on a line. */
+void cs__warning_line(FILE *out, bool color, const char *text);
+/** Two lines on what was asked: model, platform, batch. */
+void cs__inputs(FILE *out, const struct cs_study *study);
+/** `label` and `text` broken at spaces or commas into lines of CS_REPORT_COLUMNS, hanging under the text. */
+void cs__paragraph(FILE *out, const char *label, const char *text);
+
+#endif

@@ -1,0 +1,83 @@
+/**
+ * @file search.h
+ * The search: candidates of a space through worker processes, ranked.
+ */
+#ifndef CS_STRATEGIES_SEARCH_H
+#define CS_STRATEGIES_SEARCH_H
+
+#include "cs/strategies/searcher.h"
+
+/** How an evaluator is called, in a worker process. */
+typedef cs_status (*cs_evaluate_fn)(void *context, const struct cs_strategy *strategy,
+                                    struct cs_evaluation *evaluation, struct cs_err *err);
+
+struct cs_search_progress {
+    int64_t n_open; /* candidates to look at */
+    int64_t n_done; /* of these */
+    int64_t n_simulated;
+    int64_t n_oom;
+    int64_t n_failed;
+    double elapsed_s;
+    const struct cs_metrics *best; /* NULL while there is none */
+    const struct cs_strategy *best_strategy;
+};
+typedef void (*cs_progress_fn)(void *context, const struct cs_search_progress *progress);
+
+/** Zero-initialised: all processors, no limits, silent. Pointers are borrowed. */
+struct cs_search_options {
+    int32_t n_workers;         /* 0 = one a processor */
+    const volatile bool *stop; /* set by a signal handler; may be NULL */
+    cs_progress_fn progress;   /* after every candidate; may be NULL */
+    void *progress_context;
+    cs_evaluate_fn evaluate; /* must be given */
+    void *evaluate_context;
+};
+
+struct cs_ranked {
+    int64_t candidate; /* index in the space */
+    double score;      /* @unit of the objective, negated when lower is better */
+    struct cs_metrics metrics;
+};
+
+/** Why candidates fell away, counted. */
+struct cs_reason {
+    enum cs_outcome outcome; /* oom, rejected or failed */
+    char rule[CS_RULE_MAX];
+    int64_t n;
+    int64_t first; /* index in the space of the first in strategy order; its case is in `example` */
+    char example[CS_REASON_MAX];
+};
+
+enum cs_search_end { CS_SEARCH_FINISHED, CS_SEARCH_TIME_LIMIT, CS_SEARCH_INTERRUPTED };
+
+/** What a search found. candidates = rejected by rules + oom + simulated + failed + pruned + open. */
+struct cs_search_result {
+    int64_t n_candidates;
+    int64_t n_rejected; /* by validity rules, and simulated ones by constraints */
+    int64_t n_oom;
+    int64_t n_pruned; /* skipped with a proof */
+    int64_t n_simulated;
+    int64_t n_failed;
+    int64_t n_open; /* not looked at: the search ended before */
+    bool complete;  /* nothing better exists in the space */
+    enum cs_search_end end;
+    double elapsed_s;
+    const struct cs_objective *objective;
+    const struct cs_searcher *algorithm;
+    int64_t n_ranked;
+    struct cs_ranked *ranking; /* best first; equal scores in strategy order */
+    int32_t n_reasons;
+    struct cs_reason *reasons; /* by outcome, then most frequent first, then by name */
+};
+
+/** Search `space` as study->search says. A time limit or *stop is not an error: the result then says so and
+ *  holds the best so far. An evaluator that fails, dies or hangs costs its candidate only. The result does
+ *  not depend on the number of workers unless the search was cut short. CS_E_IO when no worker processes
+ *  can be had. The caller releases. */
+CS_MUST_CHECK cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
+                                      const struct cs_space *space, const struct cs_search_options *options,
+                                      struct cs_err *err);
+/** Safe on a zeroed struct and twice. */
+void cs_search_result_release(struct cs_search_result *result);
+
+#endif

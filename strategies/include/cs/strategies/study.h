@@ -1,0 +1,95 @@
+/**
+ * @file study.h
+ * The study: what is trained, where, and which strategies are open (INTERFACE.md, "Study file").
+ */
+#ifndef CS_STRATEGIES_STUDY_H
+#define CS_STRATEGIES_STUDY_H
+
+#include "cs/base/yaml.h"
+#include "cs/platforms/platform.h"
+#include "cs/strategies/key.h"
+
+enum cs_axis_kind {
+    CS_AXIS_AUTO,   /* left out or `auto`: the search's own range */
+    CS_AXIS_PINNED, /* a scalar */
+    CS_AXIS_LISTED  /* a list: restricts the search */
+};
+
+/** What the study says about one key. Values as cs_key_get gives them; op may be CS_VALUE_ALL_DP. */
+struct cs_axis {
+    enum cs_axis_kind kind;
+    struct cs_loc loc; /* of the value; of the strategy block when the key was left out */
+    int32_t n;
+    int32_t *values; /* in the study's arena, in the order of the file */
+};
+
+struct cs_constraints {
+    double memory_margin;        /* @unit ratio >= 1: peak x margin must fit in a device's memory */
+    double cross_node_comm_frac; /* share of the step; infinity = no limit */
+};
+
+struct cs_search_settings {
+    const char *algorithm;    /* checked against cs_searcher_find */
+    const char *objective;    /* checked against cs_objective_find */
+    double time_limit_s;      /* wall clock of the search, 0 = none */
+    double candidate_limit_s; /* wall clock of one candidate, 0 = none */
+    int64_t n_top;            /* entries of the ranking that are shown */
+    uint64_t seed;
+};
+
+/** One setting from the command line: `key` is "training.global_batch", `value` is YAML ("1024", "[1, 2]"),
+ *  or plain text when `literal`. Borrowed for the call. */
+struct cs_override {
+    const char *key;
+    const char *value;
+    bool literal;
+};
+
+/** Where a study comes from. */
+struct cs_study_source {
+    const char *data_dir; /* holds platforms/, workloads/, strategies/ */
+    const char *path;     /* shipped name or file; NULL: the overrides say everything */
+    int32_t n_overrides;  /* applied in order, each wins over the file */
+    const struct cs_override *overrides;
+};
+
+/** A study, read and checked, with its model and platform loaded. Everything lives in its own arenas. */
+struct cs_study {
+    struct cs_arena arena;
+    struct cs_yaml yaml; /* of the file; locations point into it */
+    const char *path;    /* NULL without a file */
+    const char *model_path;
+    struct cs_model model;
+    struct cs_catalogue *catalogue;
+    struct cs_platform platform;
+    struct cs_training training;
+    struct cs_axis axes[CS_N_KEYS];
+    struct cs_loc strategy_loc; /* of the strategy block */
+    struct cs_constraints constraints;
+    struct cs_search_settings search;
+};
+
+/** Read a study. CS_E_INPUT with file and line for anything wrong (values from overrides name the command
+ *  line), in this file or in the model, platform and catalogue files that it names. On failure *study is
+ *  still to be released. */
+CS_MUST_CHECK cs_status cs_study_load(struct cs_study *study, const struct cs_study_source *source,
+                                      struct cs_err *err);
+/** Safe on a zeroed struct and twice. */
+void cs_study_release(struct cs_study *study);
+
+/** Pin the keys that `text` ("mp=8,recompute=full") gives, for a search of the rest. A key that the study
+ *  searches as a list is CS_E_INPUT naming both places. */
+CS_MUST_CHECK cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *err);
+
+/** The one strategy that `text` (NULL = nothing) and the study's pinned values say: what both leave out is
+ *  1, none, or the schedule's default. Canonical. CS_E_INPUT when it cannot run on this model and platform,
+ *  with the rule in words. */
+CS_MUST_CHECK cs_status cs_study_strategy(const struct cs_study *study, const char *text,
+                                          struct cs_strategy *strategy, struct cs_err *err);
+
+/** Devices and devices per node of the platform, for validity rules. */
+struct cs_cluster_shape cs_study_shape(const struct cs_study *study);
+/** Memory of the smallest device. */
+double cs_study_device_memory_bytes(const struct cs_study *study);
+
+#endif

@@ -1,0 +1,168 @@
+#include "study_priv.h"
+
+#include "cs/base/text.h"
+
+#include <string.h>
+
+/* More values of one key than any study means; keeps the size of a space in check. */
+#define AXIS_VALUES_MAX 256
+
+static cs_status read_value(const struct cs_yaml_node *node, int32_t key, int32_t *value, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_strategy scratch;
+    cs_strategy_init(&scratch);
+    CS_TRY(cs_yaml_want(node, CS_YAML_SCALAR, cs_strategy_keys[key], err));
+    if (key == CS_KEY_OP && strcmp(node->text, "dp") == 0) {
+        *value = CS_VALUE_ALL_DP;
+        return CS_OK;
+    }
+    CS_TRY(cs_strategy_set(&scratch, cs_strategy_keys[key], node->text, node->loc, err));
+    *value = cs_key_get(&scratch, (enum cs_key)key);
+out:
+    return st;
+}
+
+static cs_status read_axis(struct cs_study *study, const struct cs_yaml_node *node, int32_t key,
+                           struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_axis *axis = &study->axes[key];
+    axis->loc = node->loc;
+    if (node->kind == CS_YAML_SCALAR && strcmp(node->text, "auto") == 0) {
+        axis->kind = CS_AXIS_AUTO;
+        return CS_OK;
+    }
+    bool is_list = node->kind == CS_YAML_LIST;
+    if (node->kind == CS_YAML_MAP || (is_list && (node->n == 0 || node->n > AXIS_VALUES_MAX))) {
+        st = cs_err_set(err, CS_E_INPUT, node->loc, "'%s' must be a value, a list of 1 to %d values, or auto",
+                        cs_strategy_keys[key], AXIS_VALUES_MAX);
+        goto out;
+    }
+    axis->kind = is_list ? CS_AXIS_LISTED : CS_AXIS_PINNED;
+    axis->n = is_list ? node->n : 1;
+    axis->values = CS_ARENA_NEW(&study->arena, int32_t, axis->n);
+    for (int32_t i = 0; i < axis->n; i++) {
+        CS_TRY(read_value(is_list ? node->items[i] : node, key, &axis->values[i], err));
+    }
+out:
+    return st;
+}
+
+/* "FILE:LINE", as messages name places. */
+static const char *place(struct cs_arena *arena, struct cs_loc loc)
+{
+    if (!loc.file || loc.line <= 0) {
+        return loc.file ? loc.file : CS__COMMAND_LINE;
+    }
+    return cs_arena_printf(arena, "%s:%d", loc.file, loc.line);
+}
+
+cs_status cs__axes_read(struct cs_study *study, const struct cs_yaml_node *block, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const char *allowed[CS_N_KEYS + 2] = {NULL};
+    const struct cs_yaml_node *seen[CS_N_KEYS] = {NULL};
+    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+        allowed[key] = cs_strategy_keys[key];
+        study->axes[key] = (struct cs_axis){.kind = CS_AXIS_AUTO, .loc = study->strategy_loc};
+    }
+    allowed[CS_N_KEYS] = "tp";
+    if (!block) {
+        return CS_OK;
+    }
+    CS_TRY(cs_yaml_want(block, CS_YAML_MAP, "strategy", err));
+    CS_TRY(cs_yaml_check_keys(block, allowed, "strategy", err));
+    for (int32_t i = 0; i < block->n; i++) {
+        const struct cs_yaml_node *name = block->keys[i];
+        int32_t key = cs_key_index(name->text);
+        if (seen[key]) {
+            st = cs_err_set(err, CS_E_INPUT, name->loc, "'%s' is given twice: as '%s' at %s and as '%s' here",
+                            cs_strategy_keys[key], seen[key]->text, place(&study->arena, seen[key]->loc),
+                            name->text);
+            goto out;
+        }
+        seen[key] = name;
+        CS_TRY(read_axis(study, block->items[i], key, err));
+    }
+out:
+    return st;
+}
+
+/* Does the list "a=b,c=d" hold this item? */
+static bool has_item(const char *text, const char *item)
+{
+    size_t len = strlen(item);
+    for (const char *at = text; (at = strstr(at, item)) != NULL; at += len) {
+        if ((at == text || at[-1] == ',') && (at[len] == '\0' || at[len] == ',')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_strategy pinned;
+    uint32_t mask = 0;
+    cs_strategy_init(&pinned);
+    CS_TRY(cs_strategy_parse(text, CS__COMMAND_LINE_LOC, &pinned, &mask, err));
+    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+        const struct cs_axis *axis = &study->axes[key];
+        if ((mask & (UINT32_C(1) << key)) && axis->kind == CS_AXIS_LISTED) {
+            st = cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
+                            "'%s' is pinned here and searched as a list at %s; use --set strategy.%s=... to "
+                            "replace the list",
+                            cs_strategy_keys[key], place(&study->arena, axis->loc), cs_strategy_keys[key]);
+            goto out;
+        }
+    }
+    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+        if (mask & (UINT32_C(1) << key)) {
+            struct cs_axis *axis = &study->axes[key];
+            *axis = (struct cs_axis){.kind = CS_AXIS_PINNED, .loc = CS__COMMAND_LINE_LOC, .n = 1};
+            axis->values = CS_ARENA_NEW(&study->arena, int32_t, 1);
+            axis->values[0] = key == CS_KEY_OP && has_item(text, "op=dp")
+                                  ? CS_VALUE_ALL_DP
+                                  : cs_key_get(&pinned, (enum cs_key)key);
+        }
+    }
+out:
+    return st;
+}
+
+cs_status cs_study_strategy(const struct cs_study *study, const char *text, struct cs_strategy *strategy,
+                            struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_strategy wanted;
+    struct cs_cluster_shape shape = cs_study_shape(study);
+    uint32_t mask = 0;
+    char why[512] = "";
+    char name[256];
+    cs_strategy_init(&wanted);
+    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+        const struct cs_axis *axis = &study->axes[key];
+        if (axis->kind == CS_AXIS_PINNED && axis->values[0] != CS_VALUE_ALL_DP) {
+            cs_key_put(&wanted, (enum cs_key)key, axis->values[0]);
+        }
+    }
+    if (text) {
+        CS_TRY(cs_strategy_parse(text, CS__COMMAND_LINE_LOC, &wanted, &mask, err));
+    }
+    const struct cs_axis *op = &study->axes[CS_KEY_OP];
+    if (!(mask & (UINT32_C(1) << CS_KEY_OP)) && op->kind == CS_AXIS_PINNED &&
+        op->values[0] == CS_VALUE_ALL_DP) {
+        wanted.op = wanted.dp;
+    }
+    cs_strategy_canonicalise(&wanted);
+    if (cs_strategy_check(&wanted, &study->model, &study->training, &shape, why, sizeof why)) {
+        st = cs_err_set(err, CS_E_INPUT, text ? CS__COMMAND_LINE_LOC : study->strategy_loc,
+                        "strategy '%s' cannot run: %s", cs_strategy_format(&wanted, name, sizeof name), why);
+        goto out;
+    }
+    *strategy = wanted;
+out:
+    return st;
+}

@@ -1,0 +1,115 @@
+#include "cs/strategies/evaluate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const cs_outcome_names[] = {"open", "ok", "oom", "rejected", "failed", NULL};
+
+static void refuse(struct cs_evaluation *evaluation, enum cs_outcome outcome, const char *rule)
+{
+    evaluation->outcome = outcome;
+    (void)snprintf(evaluation->rule, sizeof evaluation->rule, "%s", rule);
+}
+
+void cs_evaluation_judge(struct cs_evaluation *evaluation, const struct cs_study *study)
+{
+    const struct cs_metrics *metrics = &evaluation->metrics;
+    double margin = study->constraints.memory_margin;
+    double device_bytes = cs_study_device_memory_bytes(study);
+    double limit_frac = study->constraints.cross_node_comm_frac;
+    char peak[32];
+    char device[32];
+    evaluation->outcome = CS_OUTCOME_OK;
+    evaluation->rule[0] = evaluation->reason[0] = '\0';
+    if ((double)metrics->peak_memory_bytes * margin > device_bytes) {
+        refuse(evaluation, CS_OUTCOME_OOM, "memory");
+        (void)snprintf(evaluation->reason, sizeof evaluation->reason,
+                       "needs %s x %g margin of memory, a device has %s",
+                       cs_units_format((double)metrics->peak_memory_bytes, CS_UNIT_BYTES, peak, sizeof peak),
+                       margin, cs_units_format(device_bytes, CS_UNIT_BYTES, device, sizeof device));
+    } else if (evaluation->simulated && metrics->cross_node_comm_frac > limit_frac) {
+        refuse(evaluation, CS_OUTCOME_REJECTED, "cross-node-communication");
+        (void)snprintf(evaluation->reason, sizeof evaluation->reason,
+                       "communication between nodes takes %.1f %% of the step, the study allows %.1f %%",
+                       100 * metrics->cross_node_comm_frac, 100 * limit_frac);
+    }
+}
+
+cs_status cs_simulator_init(struct cs_simulator *simulator, const struct cs_study *study,
+                            const struct cs_run_options *options, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    *simulator = (struct cs_simulator){.study = study, .options = *options};
+    simulator->routes = cs_routes_new(&study->platform, options->simgrid_cfg);
+    if (study->platform.n_devices <= CS_SIMULATOR_ALL_ROUTES_DEVICES) {
+        CS_TRY(cs_routes_need_all(simulator->routes, err));
+    }
+out:
+    return st;
+}
+
+void cs_simulator_release(struct cs_simulator *simulator)
+{
+    cs_routes_free(simulator->routes);
+    *simulator = (struct cs_simulator){0};
+}
+
+/* The model state of the fullest rank, in bytes: a part of any peak, whatever the activations are. */
+static double state_bytes(const struct cs_trace *trace)
+{
+    double most_bytes = 0;
+    for (int32_t i = 0; i < trace->n_programs; i++) {
+        if (trace->programs[i].state_bytes > most_bytes) {
+            most_bytes = trace->programs[i].state_bytes;
+        }
+    }
+    return most_bytes;
+}
+
+cs_status cs_simulator_evaluate(const struct cs_simulator *simulator, const struct cs_strategy *strategy,
+                                struct cs_evaluation *evaluation, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_trace *trace = NULL;
+    struct cs_run run = {0};
+    const struct cs_study *study = simulator->study;
+    struct cs_run_options options = simulator->options;
+    memset(evaluation, 0, sizeof *evaluation);
+    CS_TRY(cs_trace_build(&study->model, &study->training, strategy, &trace, err));
+    cs_engine_memory(trace, &study->platform, &evaluation->metrics);
+    cs_evaluation_judge(evaluation, study);
+    if (evaluation->outcome == CS_OUTCOME_OOM) {
+        evaluation->state_alone =
+            state_bytes(trace) * study->constraints.memory_margin > cs_study_device_memory_bytes(study);
+        goto out;
+    }
+    options.timeline = false;
+    CS_TRY(cs_engine_run(trace, simulator->routes, &options, &run, err));
+    evaluation->metrics = run.metrics;
+    evaluation->simulated = true;
+    cs_evaluation_judge(evaluation, study);
+out:
+    cs_run_release(&run);
+    cs_trace_free(trace);
+    return st;
+}
+
+cs_status cs_simulator_run(const struct cs_simulator *simulator, const struct cs_strategy *strategy,
+                           struct cs_trace **trace, struct cs_run *run, struct cs_evaluation *evaluation,
+                           struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs_study *study = simulator->study;
+    struct cs_trace *built = NULL;
+    memset(evaluation, 0, sizeof *evaluation);
+    CS_TRY(cs_trace_build(&study->model, &study->training, strategy, &built, err));
+    CS_TRY(cs_engine_run(built, simulator->routes, &simulator->options, run, err));
+    evaluation->metrics = run->metrics;
+    evaluation->simulated = true;
+    cs_evaluation_judge(evaluation, study);
+    *trace = built;
+    built = NULL;
+out:
+    cs_trace_free(built);
+    return st;
+}

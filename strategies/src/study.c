@@ -1,0 +1,220 @@
+#include "study_priv.h"
+
+#include "cs/base/file.h"
+#include "cs/base/text.h"
+#include "cs/strategies/searcher.h"
+#include "cs/strategies/shipped.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Limits that only keep arithmetic sane; nobody trains beyond them. */
+#define GLOBAL_BATCH_MAX 1000000000
+#define SEQ_LENGTH_MAX 100000000
+#define TOP_MAX 1000000
+#define SEED_MAX INT64_MAX
+
+static cs_status opt_choice(const struct cs_yaml_node *map, const char *key, const char *const *names,
+                            int32_t *index, struct cs_err *err)
+{
+    const struct cs_yaml_node *node = cs_yaml_get(map, key);
+    return node ? cs_yaml_choice(node, names, key, index, err) : CS_OK;
+}
+
+/* A block of the study: NULL when it was left out, else a map with these keys. */
+static cs_status get_block(const struct cs_yaml_node *root, const char *name, const char *const *allowed,
+                           const struct cs_yaml_node **block, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    *block = cs_yaml_get(root, name);
+    if (*block) {
+        CS_TRY(cs_yaml_want(*block, CS_YAML_MAP, name, err));
+        CS_TRY(cs_yaml_check_keys(*block, allowed, name, err));
+    }
+out:
+    return st;
+}
+
+static cs_status read_training(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
+{
+    static const char *const allowed[] = {"global_batch",   "seq_length",      "dtype",
+                                          "gradient_dtype", "optimizer",       "gradient_bucket",
+                                          "clip_gradient",  "flash_attention", NULL};
+    cs_status st = CS_OK;
+    const struct cs_yaml_node *block = NULL;
+    const struct cs_yaml_node *node = NULL;
+    int32_t dtype = CS_DTYPE_BF16;
+    int32_t gradient_dtype = CS_DTYPE_FP32;
+    int32_t optimizer = CS_OPT_ADAMW;
+    struct cs_training *training = &study->training;
+    training->bucket_bytes = 64e6; /* the default of struct cs_training */
+    training->clip_gradient = true;
+    CS_TRY(get_block(root, "training", allowed, &block, err));
+    if (!block) {
+        st = cs_err_set(err, CS_E_INPUT, root->loc,
+                        "the study has no 'training' block with 'global_batch' and 'seq_length'");
+        goto out;
+    }
+    CS_TRY(cs_yaml_need(block, "global_batch", &node, err));
+    CS_TRY(cs_yaml_int(node, 1, GLOBAL_BATCH_MAX, "global_batch", &training->global_batch, err));
+    CS_TRY(cs_yaml_need(block, "seq_length", &node, err));
+    CS_TRY(cs_yaml_int(node, 1, SEQ_LENGTH_MAX, "seq_length", &training->seq_length, err));
+    CS_TRY(opt_choice(block, "dtype", cs_dtype_names, &dtype, err));
+    CS_TRY(opt_choice(block, "gradient_dtype", cs_dtype_names, &gradient_dtype, err));
+    CS_TRY(opt_choice(block, "optimizer", cs_optimizer_names, &optimizer, err));
+    CS_TRY(cs_yaml_opt_quantity(block, "gradient_bucket", CS_UNIT_BYTES, &training->bucket_bytes, err));
+    CS_TRY(cs_yaml_opt_bool(block, "clip_gradient", &training->clip_gradient, err));
+    training->dtype = (enum cs_dtype)dtype;
+    training->gradient_dtype = (enum cs_dtype)gradient_dtype;
+    training->optimizer = (enum cs_optimizer)optimizer;
+out:
+    return st;
+}
+
+static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
+{
+    static const char *const allowed[] = {"memory_margin", "cross_node_comm_fraction", NULL};
+    cs_status st = CS_OK;
+    const struct cs_yaml_node *block = NULL;
+    study->constraints.memory_margin = 1.2; /* DESIGN §6 */
+    study->constraints.cross_node_comm_frac = INFINITY;
+    CS_TRY(get_block(root, "constraints", allowed, &block, err));
+    CS_TRY(cs_yaml_opt_real(block, "memory_margin", 1, 10, &study->constraints.memory_margin, err));
+    CS_TRY(cs_yaml_opt_real(block, "cross_node_comm_fraction", 0, 1, &study->constraints.cross_node_comm_frac,
+                            err));
+out:
+    return st;
+}
+
+static cs_status read_search(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
+{
+    static const char *const allowed[] = {"algorithm", "objective", "time_limit", "candidate_time_limit",
+                                          "top",       "seed",      NULL};
+    cs_status st = CS_OK;
+    const struct cs_yaml_node *block = NULL;
+    struct cs_search_settings *search = &study->search;
+    int32_t algorithm = 0;
+    int32_t objective = 0;
+    int64_t seed = 1;
+    search->n_top = 10;
+    CS_TRY(get_block(root, "search", allowed, &block, err));
+    CS_TRY(opt_choice(block, "algorithm", cs_searcher_names(&study->arena), &algorithm, err));
+    CS_TRY(opt_choice(block, "objective", cs_objective_names(&study->arena), &objective, err));
+    CS_TRY(cs_yaml_opt_quantity(block, "time_limit", CS_UNIT_SECONDS, &search->time_limit_s, err));
+    CS_TRY(cs_yaml_opt_quantity(block, "candidate_time_limit", CS_UNIT_SECONDS, &search->candidate_limit_s,
+                                err));
+    CS_TRY(cs_yaml_opt_int(block, "top", 1, TOP_MAX, &search->n_top, err));
+    CS_TRY(cs_yaml_opt_int(block, "seed", 0, SEED_MAX, &seed, err));
+    search->algorithm = cs_searchers[algorithm]->name;
+    search->objective = cs_objectives[objective].name;
+    search->seed = (uint64_t)seed;
+out:
+    return st;
+}
+
+static cs_status find_part(struct cs_study *study, const struct cs_study_source *source,
+                           const struct cs_yaml_node *root, enum cs_shipped kind, const char *key,
+                           char option, const char **path, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs_yaml_node *node = cs_yaml_get(root, key);
+    if (!node) {
+        st = cs_err_set(err, CS_E_INPUT, root->loc, "the study names no %s: write '%s: NAME' or use -%c NAME",
+                        key, key, option);
+        goto out;
+    }
+    CS_TRY(cs_yaml_want(node, CS_YAML_SCALAR, key, err));
+    bool from_file = study->path && node->loc.file && strcmp(node->loc.file, CS__COMMAND_LINE) != 0;
+    const char *near = from_file ? cs_path_dir(&study->arena, study->path) : NULL;
+    CS_TRY(cs_shipped_find(&study->arena, source->data_dir, kind, node->text, near, node->loc, path, err));
+out:
+    return st;
+}
+
+static cs_status load_parts(struct cs_study *study, const struct cs_study_source *source,
+                            const struct cs_yaml_node *root, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const char *platform_path = NULL;
+    CS_TRY(find_part(study, source, root, CS_SHIPPED_MODEL, "model", 'm', &study->model_path, err));
+    CS_TRY(find_part(study, source, root, CS_SHIPPED_PLATFORM, "platform", 'p', &platform_path, err));
+    CS_TRY(cs_model_load(&study->model, study->model_path, err));
+    CS_TRY(cs_catalogue_load(cs_path_join(&study->arena, source->data_dir, "platforms/catalogue"),
+                             &study->catalogue, err));
+    CS_TRY(cs_platform_load(&study->platform, platform_path, study->catalogue, err));
+    study->training.flash_attention = study->model.flash_attention;
+    CS_TRY(cs_yaml_opt_bool(cs_yaml_get(root, "training"), "flash_attention",
+                            &study->training.flash_attention, err));
+out:
+    return st;
+}
+
+static cs_status load_tree(struct cs_study *study, const struct cs_study_source *source,
+                           const struct cs_yaml_node **root, struct cs_err *err)
+{
+    static const char *const allowed[] = {"model",       "platform", "training", "strategy",
+                                          "constraints", "search",   NULL};
+    static const struct cs_yaml_node empty = {.kind = CS_YAML_MAP, .loc = {CS__COMMAND_LINE, 0, 0}};
+    cs_status st = CS_OK;
+    *root = &empty;
+    if (source->path) {
+        study->path = source->path;
+        if (!cs_shipped_is_path(CS_SHIPPED_STUDY, source->path)) {
+            CS_TRY(cs_shipped_find(&study->arena, source->data_dir, CS_SHIPPED_STUDY, source->path, NULL,
+                                   CS__COMMAND_LINE_LOC, &study->path, err));
+        }
+        study->path = cs_arena_strdup(&study->arena, study->path);
+        CS_TRY(cs_yaml_load_file(&study->yaml, study->path, err));
+        *root = study->yaml.root;
+        CS_TRY(cs_yaml_want(*root, CS_YAML_MAP, "a study", err));
+    }
+    for (int32_t i = 0; i < source->n_overrides; i++) {
+        CS_TRY(cs__overlay_set(&study->arena, *root, &source->overrides[i], root, err));
+    }
+    CS_TRY(cs_yaml_check_keys(*root, allowed, "a study", err));
+out:
+    return st;
+}
+
+cs_status cs_study_load(struct cs_study *study, const struct cs_study_source *source, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs_yaml_node *root = NULL;
+    const struct cs_yaml_node *block = NULL;
+    *study = (struct cs_study){0};
+    CS_TRY(load_tree(study, source, &root, err));
+    CS_TRY(read_training(study, root, err));
+    block = cs_yaml_get(root, "strategy");
+    study->strategy_loc = block ? block->loc : root->loc;
+    CS_TRY(cs__axes_read(study, block, err));
+    CS_TRY(read_constraints(study, root, err));
+    CS_TRY(read_search(study, root, err));
+    CS_TRY(load_parts(study, source, root, err));
+out:
+    return st;
+}
+
+void cs_study_release(struct cs_study *study)
+{
+    cs_platform_release(&study->platform);
+    cs_catalogue_free(study->catalogue);
+    cs_model_release(&study->model);
+    cs_yaml_release(&study->yaml);
+    cs_arena_release(&study->arena);
+    *study = (struct cs_study){0};
+}
+
+struct cs_cluster_shape cs_study_shape(const struct cs_study *study)
+{
+    return (struct cs_cluster_shape){.n_devices = study->platform.n_devices,
+                                     .devices_per_node = study->platform.devices_per_node};
+}
+
+double cs_study_device_memory_bytes(const struct cs_study *study)
+{
+    double least_bytes = INFINITY;
+    for (int32_t i = 0; i < study->platform.n_devices; i++) {
+        least_bytes = fmin(least_bytes, study->platform.devices[i].memory_bytes);
+    }
+    return least_bytes;
+}

@@ -1,0 +1,100 @@
+/**
+ * @file strategy.h
+ * What is trained and how it is spread: training settings, a parallel strategy, its validity rules.
+ */
+#ifndef CS_WORKLOADS_STRATEGY_H
+#define CS_WORKLOADS_STRATEGY_H
+
+#include "cs/workloads/model.h"
+
+#include <stddef.h>
+
+enum cs_optimizer { CS_OPT_ADAMW, CS_OPT_SGD, CS_OPT_MUON };
+extern const char *const cs_optimizer_names[]; /* "adamw", "sgd", "muon" */
+
+/** The training block of a study. */
+struct cs_training {
+    int64_t global_batch; /* sequences per optimizer step */
+    int64_t seq_length;
+    enum cs_dtype dtype;          /* of weights in compute, activations */
+    enum cs_dtype gradient_dtype; /* of the accumulated and reduced gradients; default fp32 */
+    enum cs_optimizer optimizer;
+    double bucket_bytes;  /* gradients are reduced in buckets of at least this size; default 64 MB */
+    bool clip_gradient;   /* global norm: one scalar all-reduce over the model-parallel ranks; default true */
+    bool flash_attention; /* default: the model's */
+};
+
+enum cs_schedule {
+    CS_SCHED_GPIPE,
+    CS_SCHED_1F1B,
+    CS_SCHED_INTERLEAVED,
+    CS_SCHED_ZERO_BUBBLE,   /* ZB-H1 */
+    CS_SCHED_ZERO_BUBBLE_V, /* two chunks a stage, V shape */
+    CS_SCHED_DUALPIPE,
+    CS_SCHED_SEQPIPE,
+    CS_N_SCHEDULES
+};
+extern const char *const cs_schedule_names[]; /* "gpipe", "1f1b", "interleaved", "zero-bubble", ... */
+
+enum cs_recompute { CS_RECOMPUTE_NONE, CS_RECOMPUTE_SELECTIVE, CS_RECOMPUTE_FULL, CS_N_RECOMPUTE };
+extern const char *const cs_recompute_names[]; /* "none", "selective", "full" */
+
+/** Device dimensions. Rank order: `placement` lists them innermost first. */
+enum cs_dim { CS_DIM_MP, CS_DIM_CP, CS_DIM_DP, CS_DIM_PP, CS_N_DIMS };
+extern const char *const cs_dim_names[]; /* "mp", "cp", "dp", "pp" */
+
+/** One parallel strategy. Plain value: compare and hash by field (cs_strategy_equal, cs_strategy_hash).
+ *  dp * mp * cp * pp = devices. */
+struct cs_strategy {
+    int32_t dp, mp, pp, cp, ep, vpp;
+    int32_t op;   /* optimizer states sharded over groups of this many data-parallel ranks; 1 = replicated */
+    int32_t zero; /* 1 states, 2 + gradients, 3 + parameters; canonical 1 when op is 1 */
+    bool sp;      /* sequence parallel inside the tensor-parallel group; canonical false when mp is 1 */
+    enum cs_schedule schedule;
+    int32_t micro_batch; /* sequences per micro-batch */
+    enum cs_recompute recompute;
+    enum cs_dim placement[CS_N_DIMS];
+};
+
+/** 1 everywhere, 1f1b, no recomputation, placement mp,cp,dp,pp. */
+void cs_strategy_init(struct cs_strategy *strategy);
+/** Fields that mean nothing for this strategy get their canonical value (zero when op = 1, sp when mp = 1,
+ *  schedule when pp = 1), so that equal runs compare equal. */
+void cs_strategy_canonicalise(struct cs_strategy *strategy);
+bool cs_strategy_equal(const struct cs_strategy *a, const struct cs_strategy *b);
+uint64_t cs_strategy_hash(const struct cs_strategy *strategy);
+/** "dp=16,mp=2,pp=2,op=2,recompute=full" - keys at their default left out except dp, mp, pp; returns buf. */
+char *cs_strategy_format(const struct cs_strategy *strategy, char *buf, size_t buf_bytes);
+/** Parse "dp=16,mp=2,op=dp,..." over the values already in *strategy (`tp` = mp, op=dp means all data-parallel
+ *  ranks and is resolved after all keys). `mask`, if not NULL, receives a bit (1u << key index) per key seen,
+ *  in the order of cs_strategy_keys. CS_E_INPUT for unknown or repeated keys and bad values. */
+CS_MUST_CHECK cs_status cs_strategy_parse(const char *text, struct cs_loc loc, struct cs_strategy *strategy,
+                                          uint32_t *mask, struct cs_err *err);
+/** The keys of a strategy in canonical order: dp mp pp op zero sp cp ep vpp schedule micro_batch recompute
+ *  placement; NULL-terminated. */
+extern const char *const cs_strategy_keys[];
+/** Set one key from text (as in a study or on the command line); same errors as cs_strategy_parse. */
+CS_MUST_CHECK cs_status cs_strategy_set(struct cs_strategy *strategy, const char *key, const char *text,
+                                        struct cs_loc loc, struct cs_err *err);
+
+/** Micro-batches per step of one pipeline: global_batch / (dp * micro_batch); 0 when it does not divide. */
+int64_t cs_strategy_micro_batches(const struct cs_strategy *strategy, const struct cs_training *training);
+
+/** Shape of the cluster, as far as rules need it. */
+struct cs_cluster_shape {
+    int32_t n_devices;
+    int32_t devices_per_node;
+};
+
+/** Validity: NULL when the strategy can run, else the name of the first rule that it breaks (a static
+ *  text such as "heads-divisible", stable for counting), and the whole sentence with numbers in `why`.
+ *  Rules: ../../README.md lists them. An infeasible strategy is a value, not an error. */
+const char *cs_strategy_check(const struct cs_strategy *strategy, const struct cs_model *model,
+                              const struct cs_training *training, const struct cs_cluster_shape *shape,
+                              char *why, size_t why_bytes);
+
+/** Coordinate of a rank along a dimension under the strategy's placement, and back. */
+int32_t cs_strategy_coord(const struct cs_strategy *strategy, int32_t rank, enum cs_dim dim);
+int32_t cs_strategy_rank(const struct cs_strategy *strategy, const int32_t coord[CS_N_DIMS]);
+
+#endif

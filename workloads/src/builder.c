@@ -1,0 +1,248 @@
+/* A trace under construction. */
+#include "builder_priv.h"
+
+#include <string.h>
+
+void cs__oplist_add(struct cs_oplist *list, struct cs_op op)
+{
+    CS_GROW(list->ops, list->n, list->cap);
+    list->ops[list->n++] = op;
+}
+
+void cs__oplist_append(struct cs_oplist *list, const struct cs_oplist *from, int32_t layer)
+{
+    for (int32_t i = 0; i < from->n; i++) {
+        struct cs_op op = from->ops[i];
+        op.layer = (int16_t)layer;
+        cs__oplist_add(list, op);
+    }
+}
+
+static void add_memory(struct cs_oplist *list, enum cs_op_type type, enum cs_mem mem, int64_t bytes,
+                       int32_t label)
+{
+    if (bytes > 0) {
+        cs__oplist_add(list, (struct cs_op){.type = (uint8_t)type,
+                                            .stream = CS_STREAM_COMPUTE,
+                                            .mem = (uint8_t)mem,
+                                            .layer = -1,
+                                            .label = label,
+                                            .cost = -1,
+                                            .bytes = bytes});
+    }
+}
+
+void cs__oplist_alloc(struct cs_oplist *list, enum cs_mem mem, int64_t bytes, int32_t label)
+{
+    add_memory(list, CS_OP_ALLOC, mem, bytes, label);
+}
+
+void cs__oplist_free_mem(struct cs_oplist *list, enum cs_mem mem, int64_t bytes, int32_t label)
+{
+    add_memory(list, CS_OP_FREE, mem, bytes, label);
+}
+
+void cs__oplist_release(struct cs_oplist *list)
+{
+    cs_free(list->ops);
+    *list = (struct cs_oplist){0};
+}
+
+static void fill_minus_one(int32_t *list, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        list[i] = -1;
+    }
+}
+
+void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
+                      const struct cs_training *training, const struct cs_strategy *strategy)
+{
+    *builder = (struct cs_builder){.model = model, .training = training, .strategy = *strategy};
+    cs_strategy_canonicalise(&builder->strategy);
+    strategy = &builder->strategy;
+    builder->trace = cs_calloc(1, sizeof *builder->trace);
+    builder->trace->n_ranks = strategy->dp * strategy->mp * strategy->cp * strategy->pp;
+    fill_minus_one(builder->group_comm, CS_N_GROUPS);
+    fill_minus_one(builder->channel_chan, CS_N_CHANNELS);
+    fill_minus_one(builder->event_index, CS_N_EVENTS);
+    fill_minus_one(builder->lane_stream, CS_N_LANES);
+    (void)cs__builder_stream(builder, CS_LANE_COMPUTE);
+    cs__graph_build(&builder->graph, &builder->trace->arena, model,
+                    (int64_t)strategy->micro_batch * strategy->dp, training->seq_length,
+                    training->flash_attention);
+    cs__sharding_init(&builder->sharding, &builder->graph, strategy);
+    builder->costing = (struct cs_costing){.sharding = &builder->sharding,
+                                           .dtype = training->dtype,
+                                           .gradient_dtype = training->gradient_dtype,
+                                           .causal = model->causal};
+}
+
+void cs__builder_release(struct cs_builder *builder)
+{
+    cs_free(builder->costs);
+    cs_free(builder->labels);
+    cs_free(builder->blocks);
+    cs_trace_free(builder->trace);
+    *builder = (struct cs_builder){0};
+}
+
+struct cs_trace *cs__builder_finish(struct cs_builder *builder)
+{
+    struct cs_trace *trace = builder->trace;
+    struct cs_arena *arena = &trace->arena;
+    trace->costs = cs_arena_memdup(arena, builder->costs, sizeof *builder->costs * (size_t)builder->n_costs);
+    trace->n_costs = builder->n_costs;
+    trace->labels =
+        cs_arena_memdup(arena, builder->labels, sizeof *builder->labels * (size_t)builder->n_labels);
+    trace->n_labels = builder->n_labels;
+    trace->blocks =
+        cs_arena_memdup(arena, builder->blocks, sizeof *builder->blocks * (size_t)builder->n_blocks);
+    trace->n_blocks = builder->n_blocks;
+    trace->comms = cs_arena_memdup(arena, builder->comms, sizeof builder->comms);
+    trace->chans = cs_arena_memdup(arena, builder->chans, sizeof builder->chans);
+    trace->stream_names = cs_arena_memdup(arena, builder->stream_names, sizeof builder->stream_names);
+    trace->event_names = cs_arena_memdup(arena, builder->event_names, sizeof builder->event_names);
+    builder->trace = NULL;
+    return trace;
+}
+
+int32_t cs__builder_cost(struct cs_builder *builder, struct cs_op_cost cost)
+{
+    CS_GROW(builder->costs, builder->n_costs, builder->cap_costs);
+    builder->costs[builder->n_costs] = cost;
+    return builder->n_costs++;
+}
+
+int32_t cs__builder_label(struct cs_builder *builder, const char *text)
+{
+    for (int32_t i = 0; i < builder->n_labels; i++) {
+        if (strcmp(builder->labels[i], text) == 0) {
+            return i;
+        }
+    }
+    CS_GROW(builder->labels, builder->n_labels, builder->cap_labels);
+    builder->labels[builder->n_labels] = cs_arena_strdup(&builder->trace->arena, text);
+    return builder->n_labels++;
+}
+
+int32_t cs__builder_block(struct cs_builder *builder, const char *name, const struct cs_oplist *list)
+{
+    struct cs_arena *arena = &builder->trace->arena;
+    CS_GROW(builder->blocks, builder->n_blocks, builder->cap_blocks);
+    builder->blocks[builder->n_blocks] =
+        (struct cs_block){.name = cs_arena_strdup(arena, name),
+                          .n_ops = list->n,
+                          .ops = cs_arena_memdup(arena, list->ops, sizeof *list->ops * (size_t)list->n)};
+    return builder->n_blocks++;
+}
+
+uint8_t cs__builder_comm(struct cs_builder *builder, enum cs_group group)
+{
+    if (builder->group_comm[group] < 0) {
+        int32_t index = builder->trace->n_comms++;
+        builder->group_comm[group] = index;
+        static const enum cs_lane lanes[CS_N_GROUPS] = {
+            [CS_GROUP_TP] = CS_LANE_TP,     [CS_GROUP_TP_COPIES] = CS_LANE_TP, [CS_GROUP_CP] = CS_LANE_CP,
+            [CS_GROUP_DP] = CS_LANE_DP,     [CS_GROUP_OP] = CS_LANE_DP,        [CS_GROUP_DPX] = CS_LANE_DP,
+            [CS_GROUP_NORM] = CS_LANE_NORM, [CS_GROUP_EMBEDDING] = CS_LANE_DP,
+        };
+        /* ZeRO 3 gathers on a stream of its own: gradients must not hold back weights. */
+        bool gather = group == CS_GROUP_OP && builder->strategy.zero == 3;
+        cs__groups_comm(builder, group, &builder->comms[index]);
+        builder->comms[index].stream =
+            cs__builder_stream(builder, gather ? CS_LANE_GATHER : lanes[group]);
+    }
+    return (uint8_t)builder->group_comm[group];
+}
+
+uint8_t cs__builder_chan(struct cs_builder *builder, enum cs_channel channel)
+{
+    if (builder->channel_chan[channel] < 0) {
+        int32_t index = builder->trace->n_chans++;
+        builder->channel_chan[channel] = index;
+        cs__groups_chan(builder, channel, &builder->chans[index]);
+        builder->chans[index].stream = cs__builder_stream(
+            builder, channel == CS_CHANNEL_FORWARD ? CS_LANE_PP_FORWARD : CS_LANE_PP_BACKWARD);
+    }
+    return (uint8_t)builder->channel_chan[channel];
+}
+
+uint8_t cs__builder_event(struct cs_builder *builder, enum cs_event event)
+{
+    static const char *const names[CS_N_EVENTS] = {
+        "gradient ready", "gradient scattered", "gradients reduced", "weights gathered",
+        "gather ready",   "gather done",        "output ready",      "input gradient ready"};
+    if (builder->event_index[event] < 0) {
+        builder->event_index[event] = builder->trace->n_events++;
+        builder->event_names[builder->event_index[event]] = names[event];
+    }
+    return (uint8_t)builder->event_index[event];
+}
+
+uint8_t cs__builder_stream(struct cs_builder *builder, enum cs_lane lane)
+{
+    static const char *const names[CS_N_LANES] = {"compute",     "tp", "cp",     "pp-forward",
+                                                  "pp-backward", "dp", "gather", "norm"};
+    if (builder->lane_stream[lane] < 0) {
+        builder->lane_stream[lane] = builder->trace->n_streams++;
+        builder->stream_names[builder->lane_stream[lane]] = names[lane];
+    }
+    return (uint8_t)builder->lane_stream[lane];
+}
+
+void cs__emit_compute(struct cs_builder *builder, struct cs_oplist *list, enum cs_phase phase,
+                      const char *label, struct cs_op_cost cost)
+{
+    cs__oplist_add(list, (struct cs_op){.type = CS_OP_COMPUTE,
+                                        .stream = CS_STREAM_COMPUTE,
+                                        .phase = (uint8_t)phase,
+                                        .layer = -1,
+                                        .label = cs__builder_label(builder, label),
+                                        .cost = cs__builder_cost(builder, cost)});
+}
+
+void cs__emit_collective(struct cs_builder *builder, struct cs_oplist *list, enum cs_lane lane,
+                         enum cs_group group, enum cs_coll coll, enum cs_phase phase, const char *label,
+                         int64_t bytes)
+{
+    if (bytes <= 0 || cs__builder_group_size(builder, group) == 1) {
+        return;
+    }
+    cs__oplist_add(list, (struct cs_op){.type = CS_OP_COLLECTIVE,
+                                        .stream = cs__builder_stream(builder, lane),
+                                        .comm = cs__builder_comm(builder, group),
+                                        .coll = (uint8_t)coll,
+                                        .phase = (uint8_t)phase,
+                                        .layer = -1,
+                                        .label = cs__builder_label(builder, label),
+                                        .cost = -1,
+                                        .bytes = bytes});
+}
+
+void cs__emit_event(struct cs_builder *builder, struct cs_oplist *list, enum cs_op_type type,
+                    enum cs_lane lane, enum cs_event event)
+{
+    uint8_t index = cs__builder_event(builder, event);
+    cs__oplist_add(list, (struct cs_op){.type = (uint8_t)type,
+                                        .stream = cs__builder_stream(builder, lane),
+                                        .comm = index,
+                                        .layer = -1,
+                                        .label = cs__builder_label(builder, builder->event_names[index]),
+                                        .cost = -1});
+}
+
+void cs__emit_message(struct cs_builder *builder, struct cs_oplist *list, enum cs_op_type type,
+                      enum cs_channel channel, enum cs_phase phase, int64_t bytes)
+{
+    uint8_t chan = cs__builder_chan(builder, channel);
+    uint8_t lane = (uint8_t)builder->chans[chan].stream;
+    cs__oplist_add(list, (struct cs_op){.type = (uint8_t)type,
+                                        .stream = type == CS_OP_SEND ? lane : CS_STREAM_COMPUTE,
+                                        .comm = chan,
+                                        .phase = (uint8_t)phase,
+                                        .layer = -1,
+                                        .label = cs__builder_label(builder, type == CS_OP_SEND ? "send" : "receive"),
+                                        .cost = -1,
+                                        .bytes = bytes});
+}

@@ -1,0 +1,259 @@
+/* Operator costs from local shapes. */
+#include "cost_priv.h"
+
+/* Share of the score matrix that a fused causal kernel works on: blocks above the diagonal are skipped, which
+ * leaves (1 + block/s)/2 of them (Dao, arXiv 2307.08691, section 3.1.1: 1.7 to 1.8 times faster). Model flops
+ * count the whole matrix, as Narayanan et al. (arXiv 2104.04473) do. */
+#define CAUSAL_FLASH_FRAC 0.5
+#define FLASH_BACKWARD_FACTOR 2.5
+
+int64_t cs__tensor_bytes(const struct cs_costing *costing, const struct cs_tensor *tensor, int64_t elements)
+{
+    return elements * (tensor->elt_bytes ? tensor->elt_bytes : cs_dtype_bytes(costing->dtype));
+}
+
+static int64_t local_bytes(const struct cs_costing *costing, const struct cs_tensor *tensor,
+                           const struct cs_space *space)
+{
+    struct cs_layout layout = cs__space_input(space, tensor);
+    return cs__tensor_bytes(costing, tensor, cs__sharding_elements(costing->sharding, tensor, &layout));
+}
+
+static int64_t list_bytes(const struct cs_costing *costing, const struct cs_segment *segment,
+                          const uint8_t *list, uint8_t n, const struct cs_space *space)
+{
+    int64_t bytes = 0;
+    for (uint8_t i = 0; i < n; i++) {
+        bytes += local_bytes(costing, &segment->tensors[list[i]], space);
+    }
+    return bytes;
+}
+
+static bool tensor_has_axis(const struct cs_tensor *tensor, uint8_t axis)
+{
+    for (uint8_t i = 0; i < tensor->n_axes; i++) {
+        if (tensor->axes[i] == axis) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/** Shape of a matrix product between the input and all parameters that share an axis with it: rows are the
+ *  output axes a parameter does not have, the summed axes are the parameter's that the input has too. */
+struct product {
+    int64_t m, n, k, batch;
+};
+
+static struct product matmul_shape(const struct cs_costing *costing, const struct cs_segment *segment,
+                                   const struct cs_node *node, const struct cs_space *space)
+{
+    const struct cs_sharding *sharding = costing->sharding;
+    const struct cs_tensor *in = &segment->tensors[node->in[0]];
+    struct product p = {.m = 1, .n = 0, .k = 1, .batch = 1};
+    for (uint8_t i = 0; i < node->n_par; i++) {
+        const struct cs_tensor *param = &segment->tensors[node->par[i]];
+        int64_t k = 1;
+        int64_t n = 1;
+        bool product = false;
+        for (uint8_t a = 0; a < param->n_axes; a++) {
+            int64_t length = cs__sharding_length(sharding, param->axes[a], space->cut[param->axes[a]]);
+            if (tensor_has_axis(in, param->axes[a])) {
+                k *= length;
+                product = true;
+            } else {
+                n *= length;
+            }
+        }
+        if (product) {
+            p.n += n;
+            p.k = k;
+        }
+    }
+    const struct cs_tensor *weight = &segment->tensors[node->par[0]];
+    for (uint8_t a = 0; a < in->n_axes; a++) {
+        if (!tensor_has_axis(weight, in->axes[a])) {
+            p.m *= cs__sharding_length(sharding, in->axes[a], space->cut[in->axes[a]]);
+        }
+    }
+    return p;
+}
+
+static struct product attention_shape(const struct cs_costing *costing, const struct cs_segment *segment,
+                                      const struct cs_node *node, const struct cs_space *space)
+{
+    const struct cs_sharding *sharding = costing->sharding;
+    struct product p = {.batch = 1};
+    p.m = cs__sharding_length(sharding, node->axis_m, space->cut[node->axis_m]);
+    p.n = cs__sharding_length(sharding, node->axis_n, space->cut[node->axis_n]);
+    p.k = cs__sharding_length(sharding, node->axis_k, space->cut[node->axis_k]);
+    const struct cs_tensor *out = &segment->tensors[node->out[0]];
+    for (uint8_t i = 0; i < out->n_axes; i++) {
+        uint8_t axis = out->axes[i];
+        if (axis != node->axis_m && axis != node->axis_n && axis != node->axis_k) {
+            p.batch *= cs__sharding_length(sharding, axis, space->cut[axis]);
+        }
+    }
+    return p;
+}
+
+static struct cs_op_cost matmul_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                     const struct cs_node *node, const struct cs_space *space,
+                                     enum cs_pass pass)
+{
+    struct product p = matmul_shape(costing, segment, node, space);
+    double elt = (double)cs_dtype_bytes(costing->dtype);
+    double m = (double)p.m;
+    double n = (double)p.n;
+    double k = (double)p.k;
+    struct cs_op_cost cost = {.kind = node->kind, .dtype = costing->dtype, .batch = p.batch, .n_kernels = 1};
+    cost.flop = 2 * m * n * k * (double)p.batch;
+    cost.bytes = (m * k + k * n + m * n) * elt;
+    cost.m = p.m;
+    cost.n = p.n;
+    cost.k = p.k;
+    if (pass == CS_PASS_BACKWARD) {
+        cost.n = p.k;
+        cost.k = p.n;
+    } else if (pass == CS_PASS_WEIGHT) {
+        cost.m = p.k;
+        cost.k = p.m;
+        /* The product is added to the gradient buffer in place: read and written. */
+        cost.bytes = (m * k + m * n) * elt + 2 * k * n * (double)cs_dtype_bytes(costing->gradient_dtype);
+    }
+    return cost;
+}
+
+static struct cs_op_cost attention_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                        const struct cs_node *node, const struct cs_space *space,
+                                        enum cs_pass pass)
+{
+    struct product p = attention_shape(costing, segment, node, space);
+    bool flash = node->work == CS_WORK_FLASH;
+    double product_flop = 2 * (double)p.m * (double)p.n * (double)p.k * (double)p.batch;
+    double bytes = (double)list_bytes(costing, segment, node->in, node->n_in, space) +
+                   (double)list_bytes(costing, segment, node->out, node->n_out, space);
+    struct cs_op_cost cost = {.kind = node->kind,
+                              .dtype = costing->dtype,
+                              .flop = product_flop,
+                              .bytes = bytes,
+                              .m = p.m,
+                              .n = p.n,
+                              .k = p.k,
+                              .batch = p.batch,
+                              .n_kernels = 1};
+    if (flash) {
+        cost.flop *= 2 * (costing->causal ? CAUSAL_FLASH_FRAC : 1.0);
+    }
+    if (pass == CS_PASS_BACKWARD && flash) {
+        cost.kind = CS_OPKIND_FLASH_BACKWARD;
+        cost.flop *= FLASH_BACKWARD_FACTOR;
+        cost.bytes *= 2;
+    } else if (pass == CS_PASS_BACKWARD) {
+        /* Two products, one per operand; each reads the output's gradient and the other operand. */
+        cost.flop *= 2;
+        cost.batch *= 2;
+        cost.bytes = 2 * bytes;
+        cost.n_kernels = 2;
+    }
+    return cost;
+}
+
+/** Bytes of the tensors that only this node holds (masks, statistics, kept results). */
+static int64_t own_bytes(const struct cs_costing *costing, const struct cs_segment *segment,
+                         const struct cs_node *node, const struct cs_space *space)
+{
+    int64_t bytes = 0;
+    for (uint8_t i = 0; i < node->n_save; i++) {
+        bool known = false;
+        for (uint8_t k = 0; k < node->n_in; k++) {
+            known |= node->in[k] == node->save[i];
+        }
+        for (uint8_t k = 0; k < node->n_out; k++) {
+            known |= node->out[k] == node->save[i];
+        }
+        if (!known) {
+            bytes += local_bytes(costing, &segment->tensors[node->save[i]], space);
+        }
+    }
+    return bytes;
+}
+
+static struct cs_op_cost pointwise_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                        const struct cs_node *node, const struct cs_space *space,
+                                        enum cs_pass pass)
+{
+    int64_t in = list_bytes(costing, segment, node->in, node->n_in, space);
+    int64_t out = list_bytes(costing, segment, node->out, node->n_out, space);
+    int64_t par = list_bytes(costing, segment, node->par, node->n_par, space);
+    struct cs_op_cost cost = {.kind = node->kind, .dtype = costing->dtype, .batch = 1, .n_kernels = 1};
+    int64_t elements = 0;
+    for (uint8_t i = 0; i < node->n_in + node->n_out; i++) {
+        const struct cs_tensor *tensor =
+            &segment->tensors[i < node->n_in ? node->in[i] : node->out[i - node->n_in]];
+        struct cs_layout layout = cs__space_input(space, tensor);
+        int64_t n = cs__sharding_elements(costing->sharding, tensor, &layout);
+        elements = n > elements ? n : elements;
+    }
+    if (pass == CS_PASS_FORWARD) {
+        cost.flop = node->forward_flop_per_elt * (double)elements;
+        cost.bytes = (double)(in + out + par + own_bytes(costing, segment, node, space));
+    } else {
+        /* Output gradients and what was kept are read, input gradients written. */
+        cost.flop = node->backward_flop_per_elt * (double)elements;
+        cost.bytes = (double)(out + in + par + list_bytes(costing, segment, node->save, node->n_save, space));
+    }
+    return cost;
+}
+
+static struct cs_op_cost gather_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                     const struct cs_node *node, const struct cs_space *space,
+                                     enum cs_pass pass)
+{
+    struct cs_op_cost cost = {.kind = node->kind, .dtype = costing->dtype, .batch = 1, .n_kernels = 1};
+    const struct cs_tensor *out = &segment->tensors[node->out[0]];
+    struct cs_layout layout = cs__space_input(space, out);
+    double elements = (double)cs__sharding_elements(costing->sharding, out, &layout);
+    double elt = (double)cs_dtype_bytes(costing->dtype);
+    if (pass == CS_PASS_FORWARD) {
+        cost.bytes = 2 * elements * elt;
+    } else {
+        cost.flop = elements;
+        cost.bytes = elements * (elt + 2 * (double)cs_dtype_bytes(costing->gradient_dtype));
+    }
+    return cost;
+}
+
+struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                const struct cs_node *node, const struct cs_space *space, enum cs_pass pass)
+{
+    switch (node->work) {
+    case CS_WORK_MATMUL:
+        return matmul_cost(costing, segment, node, space, pass);
+    case CS_WORK_BATCH_MATMUL:
+    case CS_WORK_FLASH:
+        return attention_cost(costing, segment, node, space, pass);
+    case CS_WORK_GATHER:
+        return gather_cost(costing, segment, node, space, pass);
+    case CS_WORK_POINTWISE:
+        break;
+    }
+    return pointwise_cost(costing, segment, node, space, pass);
+}
+
+double cs__node_model_flop(const struct cs_costing *costing, const struct cs_segment *segment,
+                           const struct cs_node *node, const struct cs_space *space)
+{
+    struct cs_costing whole = *costing;
+    whole.causal = false;
+    switch (node->work) {
+    case CS_WORK_MATMUL:
+    case CS_WORK_BATCH_MATMUL:
+    case CS_WORK_FLASH:
+        return cs__node_cost(&whole, segment, node, space, CS_PASS_FORWARD).flop;
+    case CS_WORK_GATHER:
+    case CS_WORK_POINTWISE:
+        break;
+    }
+    return 0;
+}

@@ -1,0 +1,38 @@
+/**
+ * @file cost_priv.h
+ * What an operator asks of one rank: arithmetic, memory traffic and product shape, from local shapes.
+ */
+#ifndef CS_WORKLOADS_COST_PRIV_H
+#define CS_WORKLOADS_COST_PRIV_H
+
+#include "sharding_priv.h"
+
+enum cs_pass {
+    CS_PASS_FORWARD,
+    CS_PASS_BACKWARD, /* gradient of the inputs */
+    CS_PASS_WEIGHT    /* gradient of the parameters of a MATMUL; part of BACKWARD for the others */
+};
+
+struct cs_costing {
+    const struct cs_sharding *sharding;
+    enum cs_dtype dtype;
+    enum cs_dtype gradient_dtype;
+    bool causal;
+};
+
+/** Bytes of `elements` elements of a tensor. */
+int64_t cs__tensor_bytes(const struct cs_costing *costing, const struct cs_tensor *tensor, int64_t elements);
+
+/** Cost of one pass of a node on one rank.
+ *  MATMUL: one product forward, two backward (inputs: m x n times n x k; parameters: k x m times m x n,
+ *  accumulated into the gradient buffer). FLASH: 4 m n k forward (half of it under a causal mask, whose upper
+ *  triangle the kernel skips) and 2.5 times that backward, 5 products against 2 (Dao, arXiv 2307.08691,
+ *  section 3.1.2). Memory traffic: every operand read or written once. */
+struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                const struct cs_node *node, const struct cs_space *space, enum cs_pass pass);
+
+/** Matrix arithmetic of the forward pass counted in full: causal attention is not halved. */
+double cs__node_model_flop(const struct cs_costing *costing, const struct cs_segment *segment,
+                           const struct cs_node *node, const struct cs_space *space);
+
+#endif

@@ -1,0 +1,130 @@
+/**
+ * @file graph_priv.h
+ * The operator graph of a model: named axes, tensors over axes, operators over tensors.
+ *
+ * A graph is a chain of segments (embedding, layers, head); a repeated layer is stored once. Nothing here
+ * knows how a model is spread: sharding_priv.h gives every tensor a layout, plan_priv.h derives the
+ * communication from where layouts differ.
+ */
+#ifndef CS_WORKLOADS_GRAPH_PRIV_H
+#define CS_WORKLOADS_GRAPH_PRIV_H
+
+#include "cs/workloads/strategy.h"
+
+/** What an axis means to a parallel configuration: which device dimensions may cut it. */
+enum cs_axis_role {
+    CS_AXIS_PLAIN, /* never cut */
+    CS_AXIS_BATCH, /* data parallel */
+    CS_AXIS_SEQ,   /* context parallel; tensor parallel ranks too, under sp, where an operator has no TENSOR axis */
+    CS_AXIS_TENSOR /* tensor parallel: heads, ffn, vocabulary */
+};
+
+struct cs_axis {
+    const char *name;
+    int64_t size;
+    enum cs_axis_role role;
+};
+
+#define CS_TENSOR_AXES_MAX 5
+/** A tensor; a parameter is a tensor of its own kind. */
+struct cs_tensor {
+    const char *name;
+    uint8_t n_axes;
+    uint8_t axes[CS_TENSOR_AXES_MAX]; /* indices in cs_graph.axes */
+    uint8_t elt_bytes;                /* 0 = of the training dtype */
+    bool param;
+    bool tied;    /* parameter: the same matrix as the embedding's */
+    bool no_grad; /* no gradient flows into it: indices, statistics, constants */
+};
+
+/** How an operator's work follows from its shapes. */
+enum cs_node_work {
+    CS_WORK_MATMUL,       /* activation times parameters; several parameters share one product */
+    CS_WORK_BATCH_MATMUL, /* two activations */
+    CS_WORK_FLASH,        /* scores, softmax and context in one kernel */
+    CS_WORK_GATHER,       /* rows of a table */
+    CS_WORK_POINTWISE     /* memory traffic: norm, element-wise, softmax, loss */
+};
+
+/** What selective recomputation does with an operator. */
+enum cs_selective {
+    CS_SEL_KEEP,  /* not run again */
+    CS_SEL_DROP,  /* run again in backward; its outputs are not kept */
+    CS_SEL_RERUN  /* run again because it is inside the recomputed region, its output is kept all the same */
+};
+
+#define CS_NODE_IO_MAX 6
+struct cs_node {
+    const char *label;
+    enum cs_node_work work;
+    enum cs_opkind kind;
+    uint8_t n_in, n_out, n_par, n_save;
+    uint8_t in[CS_NODE_IO_MAX], out[CS_NODE_IO_MAX], par[CS_NODE_IO_MAX];
+    uint8_t save[CS_NODE_IO_MAX];   /* tensors kept for the operator's backward pass */
+    uint8_t axis_m, axis_n, axis_k; /* BATCH_MATMUL, FLASH: the axes of one product */
+    double forward_flop_per_elt, backward_flop_per_elt; /* POINTWISE: vector arithmetic per output element */
+    enum cs_selective selective;
+    bool no_backward; /* nothing to do and nothing to pass on */
+};
+
+#define CS_SEGMENT_TENSORS_MAX 64
+#define CS_SEGMENT_NODES_MAX 48
+#define CS_NO_TENSOR 255
+
+/** A straight piece of the model between two points where one tensor passes. */
+struct cs_segment {
+    const char *name;
+    bool is_layer; /* counts when layers are dealt to pipeline stages */
+    uint8_t in;    /* tensor that comes from the segment before; CS_NO_TENSOR for the first */
+    uint8_t out;   /* tensor for the segment behind; CS_NO_TENSOR for the last */
+    int32_t n_tensors;
+    int32_t n_nodes;
+    struct cs_tensor *tensors; /* CS_SEGMENT_TENSORS_MAX */
+    struct cs_node *nodes;     /* CS_SEGMENT_NODES_MAX, in order of execution */
+};
+
+/** `count` segments of a kind in a row. */
+struct cs_run_of {
+    int32_t segment;
+    int32_t count;
+};
+
+#define CS_GRAPH_AXES_MAX 32
+#define CS_GRAPH_SEGMENTS_MAX 6
+
+struct cs_graph {
+    struct cs_arena *arena; /* borrowed: tensors and nodes live there */
+    int32_t n_axes;
+    struct cs_axis axes[CS_GRAPH_AXES_MAX];
+    int32_t n_segments;
+    struct cs_segment segments[CS_GRAPH_SEGMENTS_MAX];
+    int32_t n_runs;
+    struct cs_run_of runs[CS_GRAPH_SEGMENTS_MAX];
+};
+
+/** Build the graph of a transformer for `batch` sequences of `seq_length` tokens (global sizes: what all ranks
+ *  process at once). Cannot fail for a model that cs_model_load accepted. */
+void cs__graph_build(struct cs_graph *graph, struct cs_arena *arena, const struct cs_model *model,
+                     int64_t batch, int64_t seq_length, bool flash_attention);
+
+/** Segment of position `pos` in the chain (0 = embedding); -1 behind the end. */
+int32_t cs__graph_segment_at(const struct cs_graph *graph, int32_t pos);
+
+/* Building blocks of graphs. */
+uint8_t cs__graph_axis(struct cs_graph *graph, const char *name, int64_t size, enum cs_axis_role role);
+/** A new segment; `run` more of it follow in the chain. */
+struct cs_segment *cs__graph_add(struct cs_graph *graph, const char *name, bool is_layer, int32_t count);
+/** Axes are a list of indices ended by -1. */
+uint8_t cs__segment_tensor(struct cs_segment *segment, const char *name, const int8_t *axes);
+uint8_t cs__segment_param(struct cs_segment *segment, const char *name, const int8_t *axes);
+struct cs_node *cs__segment_node(struct cs_segment *segment, const char *label, enum cs_node_work work,
+                                 enum cs_opkind kind);
+void cs__node_in(struct cs_node *node, uint8_t tensor);
+void cs__node_out(struct cs_node *node, uint8_t tensor);
+void cs__node_par(struct cs_node *node, uint8_t tensor);
+void cs__node_save(struct cs_node *node, uint8_t tensor);
+
+/** List of axis indices for cs__segment_tensor. */
+#define CS_AXES(...) ((const int8_t[]){__VA_ARGS__, -1})
+
+#endif

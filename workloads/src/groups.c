@@ -1,0 +1,171 @@
+/* Which ranks talk to each other: communicators and channels from the strategy's coordinates. */
+#include "builder_priv.h"
+
+/** Coordinates with dp split into the rank inside an optimizer group and the group, and mp into the copy of a
+ *  key-value head and the head: every group we need is "all ranks that differ in these". */
+enum digit { DIGIT_MP_IN, DIGIT_MP_OUT, DIGIT_CP, DIGIT_DP_IN, DIGIT_DP_OUT, DIGIT_PP, N_DIGITS };
+
+#define BIT(digit) (1u << (digit))
+
+static unsigned group_digits(const struct cs_builder *builder, enum cs_group group)
+{
+    const unsigned mp = BIT(DIGIT_MP_IN) | BIT(DIGIT_MP_OUT);
+    switch (group) {
+    case CS_GROUP_TP:
+        return mp;
+    case CS_GROUP_TP_COPIES:
+        return BIT(DIGIT_MP_IN);
+    case CS_GROUP_CP:
+        return BIT(DIGIT_CP);
+    case CS_GROUP_DP:
+        return BIT(DIGIT_DP_IN) | BIT(DIGIT_DP_OUT) | BIT(DIGIT_CP);
+    case CS_GROUP_OP:
+        return BIT(DIGIT_DP_IN);
+    case CS_GROUP_DPX:
+        return BIT(DIGIT_DP_OUT) | BIT(DIGIT_CP);
+    case CS_GROUP_NORM:
+        return mp | BIT(DIGIT_PP) | (builder->strategy.op > 1 ? BIT(DIGIT_DP_IN) : 0);
+    case CS_GROUP_EMBEDDING:
+        return BIT(DIGIT_PP);
+    case CS_N_GROUPS:
+        break;
+    }
+    return 0;
+}
+
+static void digit_sizes(const struct cs_builder *builder, int32_t size[N_DIGITS])
+{
+    const struct cs_strategy *s = &builder->strategy;
+    size[DIGIT_MP_IN] = cs__builder_kv_copies(builder);
+    size[DIGIT_MP_OUT] = s->mp / size[DIGIT_MP_IN];
+    size[DIGIT_CP] = s->cp;
+    size[DIGIT_DP_IN] = s->op;
+    size[DIGIT_DP_OUT] = s->dp / s->op;
+    size[DIGIT_PP] = s->pp;
+}
+
+/** Digits from the innermost to the outermost, as the placement fills ranks. */
+static void digit_order(const struct cs_builder *builder, int32_t order[N_DIGITS])
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < CS_N_DIMS; i++) {
+        switch (builder->strategy.placement[i]) {
+        case CS_DIM_MP:
+            order[n++] = DIGIT_MP_IN;
+            order[n++] = DIGIT_MP_OUT;
+            break;
+        case CS_DIM_CP:
+            order[n++] = DIGIT_CP;
+            break;
+        case CS_DIM_DP:
+            order[n++] = DIGIT_DP_IN;
+            order[n++] = DIGIT_DP_OUT;
+            break;
+        case CS_DIM_PP:
+            order[n++] = DIGIT_PP;
+            break;
+        case CS_N_DIMS:
+            break;
+        }
+    }
+    CS_ASSERT(n == N_DIGITS);
+}
+
+int32_t cs__builder_kv_copies(const struct cs_builder *builder)
+{
+    int64_t mp = builder->strategy.mp;
+    int64_t kv_heads = builder->model->n_kv_heads;
+    return mp > kv_heads && mp % kv_heads == 0 ? (int32_t)(mp / kv_heads) : 1;
+}
+
+int64_t cs__builder_group_size(const struct cs_builder *builder, enum cs_group group)
+{
+    int32_t size[N_DIGITS];
+    digit_sizes(builder, size);
+    if (group == CS_GROUP_EMBEDDING) {
+        return builder->strategy.pp > 1 ? 2 : 1;
+    }
+    unsigned digits = group_digits(builder, group);
+    int64_t product = 1;
+    for (int32_t d = 0; d < N_DIGITS; d++) {
+        product *= digits & BIT(d) ? size[d] : 1;
+    }
+    return product;
+}
+
+void cs__groups_comm(const struct cs_builder *builder, enum cs_group group, struct cs_comm *comm)
+{
+    static const char *const names[CS_N_GROUPS] = {"tp", "tp-copies", "cp",   "dp",
+                                                   "op", "dpx",       "norm", "embedding"};
+    struct cs_arena *arena = &builder->trace->arena;
+    const int32_t n_ranks = builder->trace->n_ranks;
+    int32_t size[N_DIGITS];
+    int32_t order[N_DIGITS];
+    digit_sizes(builder, size);
+    digit_order(builder, order);
+    unsigned digits = group_digits(builder, group);
+    bool ends_only = group == CS_GROUP_EMBEDDING;
+    int32_t group_size = (int32_t)cs__builder_group_size(builder, group);
+    int32_t n_groups = n_ranks / (ends_only ? builder->strategy.pp : group_size);
+    *comm = (struct cs_comm){.name = names[group], .n_groups = n_groups};
+    if (group == CS_GROUP_OP && cs__builder_group_size(builder, CS_GROUP_DPX) == 1) {
+        comm->name = names[CS_GROUP_DP];
+    }
+    comm->spans_stages = group == CS_GROUP_NORM || ends_only;
+    comm->group_first = CS_ARENA_NEW(arena, int32_t, n_groups + 1);
+    comm->members = CS_ARENA_NEW(arena, int32_t, (int64_t)n_groups * group_size);
+    comm->group_of_rank = CS_ARENA_NEW(arena, int32_t, n_ranks);
+    for (int32_t g = 0; g <= n_groups; g++) {
+        comm->group_first[g] = g * group_size;
+    }
+    for (int32_t rank = 0; rank < n_ranks; rank++) {
+        int32_t left = rank;
+        int32_t at = 0;
+        int32_t at_scale = 1;
+        int32_t position = 0;
+        int32_t position_scale = 1;
+        bool member = true;
+        for (int32_t i = 0; i < N_DIGITS; i++) {
+            int32_t d = order[i];
+            int32_t digit = left % size[d];
+            left /= size[d];
+            if (d == DIGIT_PP && ends_only) {
+                member = digit == 0 || digit == size[d] - 1;
+                position = digit == 0 ? 0 : 1;
+            } else if (digits & BIT(d)) {
+                position += digit * position_scale;
+                position_scale *= size[d];
+            } else {
+                at += digit * at_scale;
+                at_scale *= size[d];
+            }
+        }
+        comm->group_of_rank[rank] = member ? at : -1;
+        if (member) {
+            comm->members[comm->group_first[at] + position] = rank;
+        }
+    }
+}
+
+void cs__groups_chan(const struct cs_builder *builder, enum cs_channel channel, struct cs_chan *chan)
+{
+    const struct cs_strategy *strategy = &builder->strategy;
+    struct cs_arena *arena = &builder->trace->arena;
+    const int32_t n_ranks = builder->trace->n_ranks;
+    int32_t stride = 1;
+    for (int32_t i = 0; strategy->placement[i] != CS_DIM_PP; i++) {
+        int32_t coord[CS_N_DIMS] = {[CS_DIM_MP] = strategy->mp, [CS_DIM_CP] = strategy->cp,
+                                    [CS_DIM_DP] = strategy->dp, [CS_DIM_PP] = strategy->pp};
+        stride *= coord[strategy->placement[i]];
+    }
+    *chan = (struct cs_chan){.name = channel == CS_CHANNEL_FORWARD ? "pp-forward" : "pp-backward"};
+    chan->peer = CS_ARENA_NEW(arena, int32_t, n_ranks);
+    chan->source = CS_ARENA_NEW(arena, int32_t, n_ranks);
+    for (int32_t rank = 0; rank < n_ranks; rank++) {
+        int32_t stage = cs_strategy_coord(strategy, rank, CS_DIM_PP);
+        int32_t next = stage + 1 < strategy->pp ? rank + stride : -1;
+        int32_t previous = stage > 0 ? rank - stride : -1;
+        chan->peer[rank] = channel == CS_CHANNEL_FORWARD ? next : previous;
+        chan->source[rank] = channel == CS_CHANNEL_FORWARD ? previous : next;
+    }
+}

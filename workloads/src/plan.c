@@ -1,0 +1,272 @@
+/* Forward, recomputation and backward of a segment as operations, derived from layouts. */
+#include "plan_priv.h"
+
+#include <string.h>
+
+/** Layouts in which a tensor is at hand while a pass is written. */
+struct at_hand {
+    uint8_t n[CS_SEGMENT_TENSORS_MAX];
+    struct cs_layout layout[CS_SEGMENT_TENSORS_MAX][4];
+};
+
+static const char *labelled(struct cs_planner *p, const char *label, const char *suffix, char *buf, size_t n)
+{
+    (void)p;
+    size_t len = 0;
+    for (const char *part = label; *part && len + 1 < n; part++) {
+        buf[len++] = *part;
+    }
+    for (const char *part = suffix; *part && len + 1 < n; part++) {
+        buf[len++] = *part;
+    }
+    buf[len] = '\0';
+    return buf;
+}
+
+/** Collectives that bring a tensor from one layout into another. */
+static void emit_moves(struct cs_planner *p, struct cs_oplist *list, int32_t tensor,
+                       const struct cs_layout *from, const struct cs_layout *to, enum cs_phase phase,
+                       const char *label)
+{
+    struct cs_move moves[CS_MOVES_MAX];
+    const struct cs_tensor *t = &p->segment->tensors[tensor];
+    int32_t n = cs__sharding_moves(&p->builder->sharding, t, from, to, moves);
+    for (int32_t i = 0; i < n; i++) {
+        /* dp cuts only the batch, which every activation has: nothing moves along it. */
+        CS_ASSERT(moves[i].dim == CS_CUT_MP || moves[i].dim == CS_CUT_CP);
+        enum cs_group group = moves[i].dim == CS_CUT_MP ? CS_GROUP_TP : CS_GROUP_CP;
+        cs__emit_collective(p->builder, list, CS_LANE_COMPUTE, group, moves[i].coll, phase, label,
+                            cs__tensor_bytes(&p->builder->costing, t, moves[i].elements));
+    }
+}
+
+/** Forward of nodes first..last. What they take from outside is at hand as it was kept (or produced, for the
+ *  segment's input). */
+static void emit_forward(struct cs_planner *p, struct cs_oplist *list, int32_t first, int32_t last,
+                         enum cs_phase phase)
+{
+    const struct cs_segment *segment = p->segment;
+    struct at_hand hand = {0};
+    for (int32_t i = first; i <= last; i++) {
+        const struct cs_node *node = &segment->nodes[i];
+        for (uint8_t k = 0; k < node->n_in; k++) {
+            uint8_t t = node->in[k];
+            const struct cs_tensor *tensor = &segment->tensors[t];
+            const struct cs_layout *from = p->producer[t] >= first ? &p->produced[t] : &p->stored[t];
+            struct cs_layout want = cs__space_input(&p->space[i], tensor);
+            bool have = p->producer[t] < 0 && t != segment->in; /* indices: every rank reads what it needs */
+            for (uint8_t h = 0; h < hand.n[t]; h++) {
+                have |= cs__layout_equal(&hand.layout[t][h], &want, tensor);
+            }
+            if (!have) {
+                emit_moves(p, list, t, from, &want, phase, node->label);
+                CS_ASSERT(hand.n[t] < 4);
+                hand.layout[t][hand.n[t]++] = want;
+            }
+        }
+        cs__emit_compute(p->builder, list, phase, node->label,
+                         cs__node_cost(&p->builder->costing, segment, node, &p->space[i], CS_PASS_FORWARD));
+    }
+    if (last == segment->n_nodes - 1 && segment->out != CS_NO_TENSOR) {
+        const struct cs_tensor *out = &segment->tensors[segment->out];
+        struct cs_layout boundary = cs__sharding_boundary(&p->builder->sharding, out);
+        emit_moves(p, list, segment->out, &p->produced[segment->out], &boundary, phase,
+                   segment->nodes[last].label);
+    }
+}
+
+/** Is node `i` the first consumer of the tensor that leaves its gradient in this layout? Then, backward being
+ *  the other way round, the sum over consumers is complete after it. */
+static bool first_of_gradient(const struct cs_planner *p, int32_t i, int32_t tensor,
+                              const struct cs_layout *gradient)
+{
+    for (int32_t j = 0; j < i; j++) {
+        const struct cs_node *node = &p->segment->nodes[j];
+        for (uint8_t k = 0; k < node->n_in; k++) {
+            struct cs_layout other = cs__space_gradient(&p->space[j], &p->segment->tensors[tensor]);
+            if (node->in[k] == tensor && !node->no_backward &&
+                cs__layout_equal(&other, gradient, &p->segment->tensors[tensor])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/** Bring the gradients of a node's inputs to where their producers want them. */
+static void emit_gradient_moves(struct cs_planner *p, struct cs_oplist *list, int32_t i)
+{
+    const struct cs_node *node = &p->segment->nodes[i];
+    for (uint8_t k = 0; k < node->n_in; k++) {
+        uint8_t t = node->in[k];
+        const struct cs_tensor *tensor = &p->segment->tensors[t];
+        struct cs_layout gradient = cs__space_gradient(&p->space[i], tensor);
+        if (!tensor->no_grad && first_of_gradient(p, i, t, &gradient)) {
+            struct cs_layout want = cs__layout_whole(p->produced[t]);
+            emit_moves(p, list, t, &gradient, &want, CS_PHASE_BACKWARD, node->label);
+        }
+    }
+}
+
+/** Gather again what was kept in a smaller layout than the node's backward pass reads. */
+static void emit_regather(struct cs_planner *p, struct cs_oplist *list, int32_t i)
+{
+    const struct cs_node *node = &p->segment->nodes[i];
+    for (uint8_t k = 0; k < node->n_save; k++) {
+        uint8_t t = node->save[k];
+        struct cs_layout want = cs__space_input(&p->space[i], &p->segment->tensors[t]);
+        emit_moves(p, list, t, &p->stored[t], &want, CS_PHASE_BACKWARD, node->label);
+    }
+}
+
+static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int32_t i)
+{
+    struct cs_builder *builder = p->builder;
+    const struct cs_node *node = &p->segment->nodes[i];
+    const struct cs_space *space = &p->space[i];
+    char label[96];
+    bool input_gradient = false;
+    for (uint8_t k = 0; k < node->n_in; k++) {
+        input_gradient |= !p->segment->tensors[node->in[k]].no_grad;
+    }
+    emit_regather(p, list, i);
+    if (node->work != CS_WORK_MATMUL) {
+        cs__emit_compute(builder, list, CS_PHASE_BACKWARD, node->label,
+                         cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_BACKWARD));
+        emit_gradient_moves(p, list, i);
+        return;
+    }
+    if (input_gradient) {
+        cs__emit_compute(builder, list, CS_PHASE_BACKWARD,
+                         labelled(p, node->label, ".dgrad", label, sizeof label),
+                         cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_BACKWARD));
+        emit_gradient_moves(p, list, i);
+    }
+    cs__emit_compute(builder, list, CS_PHASE_BACKWARD,
+                     labelled(p, node->label, ".wgrad", label, sizeof label),
+                     cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_WEIGHT));
+}
+
+/** Run the regions again that node `i` needs something of and that have not been run yet. */
+static void emit_regions(struct cs_planner *p, struct cs_oplist *list, int32_t i, bool done[CS_REGIONS_MAX])
+{
+    const struct cs_node *node = &p->segment->nodes[i];
+    for (uint8_t k = 0; k < node->n_save; k++) {
+        int8_t region = p->region_of[node->save[k]];
+        if (region >= 0 && !done[region]) {
+            done[region] = true;
+            const struct cs_region *r = &p->regions[region];
+            int32_t label = cs__builder_label(p->builder, p->segment->nodes[r->first].label);
+            cs__oplist_alloc(list, CS_MEM_ACTIVATIONS, r->bytes, label);
+            emit_forward(p, list, r->first, r->last, CS_PHASE_RECOMPUTE);
+        }
+    }
+}
+
+static void build_backward(struct cs_planner *p, struct cs_plan *plan)
+{
+    const struct cs_segment *segment = p->segment;
+    struct cs_oplist *list = &plan->backward;
+    int32_t label = cs__builder_label(p->builder, segment->name);
+    bool full = segment->is_layer && p->recompute == CS_RECOMPUTE_FULL;
+    bool done[CS_REGIONS_MAX] = {false};
+    cs__oplist_alloc(list, CS_MEM_BUFFERS, plan->backward_temp_bytes, label);
+    if (full) {
+        cs__oplist_alloc(list, CS_MEM_ACTIVATIONS, plan->recomputed_bytes, label);
+        emit_forward(p, list, 0, segment->n_nodes - 1, CS_PHASE_RECOMPUTE);
+    }
+    if (segment->out != CS_NO_TENSOR) {
+        const struct cs_tensor *out = &segment->tensors[segment->out];
+        struct cs_layout boundary = cs__sharding_boundary(&p->builder->sharding, out);
+        struct cs_layout want = cs__layout_whole(p->produced[segment->out]);
+        emit_moves(p, list, segment->out, &boundary, &want, CS_PHASE_BACKWARD,
+                   segment->nodes[segment->n_nodes - 1].label);
+    }
+    for (int32_t i = segment->n_nodes - 1; i >= 0; i--) {
+        if (!segment->nodes[i].no_backward) {
+            emit_regions(p, list, i, done);
+            emit_node_backward(p, list, i);
+        }
+        for (int32_t r = 0; r < p->n_regions; r++) {
+            if (done[r] && p->regions[r].first == i) {
+                cs__oplist_free_mem(list, CS_MEM_ACTIVATIONS, p->regions[r].bytes, label);
+            }
+        }
+    }
+    cs__oplist_free_mem(list, CS_MEM_BUFFERS, plan->backward_temp_bytes, label);
+    cs__oplist_free_mem(list, CS_MEM_ACTIVATIONS, plan->saved_bytes + (full ? plan->recomputed_bytes : 0),
+                        label);
+}
+
+static void build_forward(struct cs_planner *p, struct cs_plan *plan)
+{
+    int32_t label = cs__builder_label(p->builder, p->segment->name);
+    cs__oplist_alloc(&plan->forward, CS_MEM_ACTIVATIONS, plan->saved_bytes, label);
+    cs__oplist_alloc(&plan->forward, CS_MEM_BUFFERS, plan->forward_temp_bytes, label);
+    emit_forward(p, &plan->forward, 0, p->segment->n_nodes - 1, CS_PHASE_FORWARD);
+    cs__oplist_free_mem(&plan->forward, CS_MEM_BUFFERS, plan->forward_temp_bytes, label);
+}
+
+static void sum_params(struct cs_planner *p, struct cs_plan *plan)
+{
+    const struct cs_sharding *sharding = &p->builder->sharding;
+    for (int32_t i = 0; i < p->segment->n_nodes; i++) {
+        const struct cs_node *node = &p->segment->nodes[i];
+        for (uint8_t k = 0; k < node->n_par; k++) {
+            const struct cs_tensor *param = &p->segment->tensors[node->par[k]];
+            struct cs_layout layout = cs__space_gradient(&p->space[i], param);
+            int64_t n = cs__sharding_elements(sharding, param, &layout);
+            if (param->tied) {
+                plan->params.n_tied += n;
+                continue;
+            }
+            plan->params.n += n;
+            plan->params.n_partial += sharding->degree[0] > 1 && (layout.partial & CS_CUT_MP) ? n : 0;
+            plan->params.n_copies += cs__sharding_copies(sharding, param, &layout) > 1 ? n : 0;
+        }
+    }
+}
+
+static void measure(struct cs_planner *p, struct cs_plan *plan)
+{
+    const struct cs_segment *segment = p->segment;
+    for (int32_t t = 0; t < segment->n_tensors; t++) {
+        if (p->saved[t]) {
+            plan->saved_bytes += cs__planner_stored_bytes(p, t);
+        } else if (p->wanted[t]) {
+            plan->recomputed_bytes += cs__planner_stored_bytes(p, t);
+        }
+        if (t == segment->in || t == segment->out) {
+            struct cs_layout boundary =
+                cs__sharding_boundary(&p->builder->sharding, &segment->tensors[t]);
+            const struct cs_costing *costing = &p->builder->costing;
+            int64_t elements = cs__sharding_elements(costing->sharding, &segment->tensors[t], &boundary);
+            *(t == segment->in ? &plan->in_bytes : &plan->out_bytes) =
+                cs__tensor_bytes(costing, &segment->tensors[t], elements);
+        }
+    }
+    plan->forward_temp_bytes = cs__planner_forward_temp(p, p->saved);
+    plan->backward_temp_bytes = cs__planner_backward_temp(p);
+    if (segment->is_layer && p->recompute == CS_RECOMPUTE_FULL) {
+        int64_t again = cs__planner_forward_temp(p, p->wanted);
+        plan->backward_temp_bytes = again > plan->backward_temp_bytes ? again : plan->backward_temp_bytes;
+    }
+}
+
+void cs__plan_build(struct cs_plan *plan, struct cs_builder *builder, const struct cs_segment *segment,
+                    enum cs_recompute recompute)
+{
+    *plan = (struct cs_plan){0};
+    struct cs_planner planner = {.builder = builder, .segment = segment, .recompute = recompute};
+    cs__planner_choose(&planner);
+    measure(&planner, plan);
+    sum_params(&planner, plan);
+    build_forward(&planner, plan);
+    build_backward(&planner, plan);
+}
+
+void cs__plan_release(struct cs_plan *plan)
+{
+    cs__oplist_release(&plan->forward);
+    cs__oplist_release(&plan->backward);
+}

@@ -1,0 +1,66 @@
+/**
+ * @file plan_priv.h
+ * A segment under a parallel configuration: its forward and backward passes as operations, its memory, its
+ * parameters. Made once per kind of segment and copied for every layer.
+ */
+#ifndef CS_WORKLOADS_PLAN_PRIV_H
+#define CS_WORKLOADS_PLAN_PRIV_H
+
+#include "builder_priv.h"
+
+/** Parameters of a segment that one rank holds (elements, before optimizer sharding). */
+struct cs_param_sum {
+    int64_t n;         /* all but tied ones */
+    int64_t n_tied;    /* the vocabulary matrix of a head that shares it with the embedding */
+    int64_t n_partial; /* of n: copies on every tensor-parallel rank whose gradients have to be summed (sp) */
+    int64_t n_copies;  /* of n: copies on ranks that share a key-value head */
+};
+
+struct cs_plan {
+    struct cs_oplist forward;
+    struct cs_oplist backward;
+    int64_t saved_bytes;      /* activations kept from forward to backward */
+    int64_t recomputed_bytes; /* activations that exist only in backward (recomputation) */
+    int64_t forward_temp_bytes, backward_temp_bytes; /* largest working set beside those */
+    int64_t in_bytes, out_bytes; /* boundary tensors, one rank's part */
+    struct cs_param_sum params;
+};
+
+/** Derive the plan. `recompute` applies to layers; other segments keep everything. */
+void cs__plan_build(struct cs_plan *plan, struct cs_builder *builder, const struct cs_segment *segment,
+                    enum cs_recompute recompute);
+void cs__plan_release(struct cs_plan *plan);
+
+/** Consecutive nodes that selective recomputation runs again, and what they do not keep. */
+struct cs_region {
+    int32_t first, last;
+    int64_t bytes;
+};
+#define CS_REGIONS_MAX 4
+
+/** What plan.c and plan_memory.c work on. */
+struct cs_planner {
+    struct cs_builder *builder;
+    const struct cs_segment *segment;
+    enum cs_recompute recompute;
+    struct cs_space space[CS_SEGMENT_NODES_MAX];
+    int8_t producer[CS_SEGMENT_TENSORS_MAX];      /* node; -1 = none (input, masks, parameters) */
+    int8_t last_use[CS_SEGMENT_TENSORS_MAX];      /* node; n_nodes = leaves the segment; -1 = unused */
+    struct cs_layout produced[CS_SEGMENT_TENSORS_MAX]; /* layout where it is made */
+    struct cs_layout stored[CS_SEGMENT_TENSORS_MAX];   /* layout in which it is kept, if it is */
+    bool wanted[CS_SEGMENT_TENSORS_MAX];          /* some backward needs it */
+    bool saved[CS_SEGMENT_TENSORS_MAX];           /* kept from forward on */
+    int8_t region_of[CS_SEGMENT_TENSORS_MAX];     /* wanted but not saved: who runs it again; -1 = nobody */
+    int32_t n_regions;
+    struct cs_region regions[CS_REGIONS_MAX];
+};
+
+/** Which tensors are wanted, kept, in which layout, and the regions to run again. */
+void cs__planner_choose(struct cs_planner *planner);
+int64_t cs__planner_stored_bytes(const struct cs_planner *planner, int32_t tensor);
+/** Largest sum of tensors alive at one node of the forward pass, tensors with keep[] not counted. */
+int64_t cs__planner_forward_temp(const struct cs_planner *planner, const bool keep[CS_SEGMENT_TENSORS_MAX]);
+/** The same for gradients in the backward pass, gathered copies of kept tensors included. */
+int64_t cs__planner_backward_temp(const struct cs_planner *planner);
+
+#endif
