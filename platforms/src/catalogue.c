@@ -21,7 +21,9 @@ struct server_figures {
 };
 
 #define SERVER(key, unit, field, min, max)                                                                   \
-    {key, unit, offsetof(struct server_figures, field), true, min, max}
+    {                                                                                                        \
+        key, unit, offsetof(struct server_figures, field), true, min, max                                    \
+    }
 static const struct cs_figure server_figures[] = {
     SERVER("devices", CS_UNIT_NONE, devices, 1.0, 1024.0),
     SERVER("intra_bandwidth", CS_UNIT_BYTES_PER_S, intra_bytes_per_s, 1.0, 1e15),
@@ -121,7 +123,8 @@ static cs_status read_figure(const struct cs_yaml_node *node, const struct cs_fi
     const struct cs_yaml_node *value_node = NULL;
     if (node->kind != CS_YAML_MAP) {
         return cs_err_set(err, CS_E_INPUT, node->loc,
-                          "'%s' must be {value: ..., source: \"...\"}: a figure needs its source", figure->key);
+                          "'%s' must be {value: ..., source: \"...\"}: a figure needs its source",
+                          figure->key);
     }
     CS_TRY(cs_yaml_check_keys(node, keys, figure->key, err));
     CS_TRY(cs_yaml_need(node, "value", &value_node, err));
@@ -160,9 +163,10 @@ static cs_status read_figures(const struct cs_yaml_node *entry, const struct cs_
     for (int32_t f = 0; f < n_figures; f++) {
         const struct cs_yaml_node *node = figure_node(entry, figures[f].key);
         if (!node) {
-            return cs_err_set(err, CS_E_INPUT, entry->loc,
-                              "figure '%s' is missing (unknown figures are {value: null, source: \"not found\"})",
-                              figures[f].key);
+            return cs_err_set(
+                err, CS_E_INPUT, entry->loc,
+                "figure '%s' is missing (unknown figures are {value: null, source: \"not found\"})",
+                figures[f].key);
         }
         double value = 0.0;
         CS_TRY(read_figure(node, &figures[f], &value, &sources[f], err));

@@ -10,9 +10,9 @@
 
 const char *const cs_dtype_names[] = {"fp32", "fp16", "bf16", "fp8", NULL};
 
-const char *const cs_opkind_names[] = {"matmul",  "batch-matmul", "grouped-matmul", "flash-forward",
-                                       "flash-backward", "conv", "softmax", "norm",
-                                       "elementwise", "gather", "optimizer", NULL};
+const char *const cs_opkind_names[] = {"matmul",         "batch-matmul", "grouped-matmul", "flash-forward",
+                                       "flash-backward", "conv",         "softmax",        "norm",
+                                       "elementwise",    "gather",       "optimizer",      NULL};
 
 int64_t cs_dtype_bytes(enum cs_dtype dtype)
 {
@@ -23,7 +23,9 @@ int64_t cs_dtype_bytes(enum cs_dtype dtype)
 
 /* The one table of chip figures. */
 #define CHIP(key, unit, field, required, min, max)                                                           \
-    {key, unit, offsetof(struct cs_chip, field), required, min, max}
+    {                                                                                                        \
+        key, unit, offsetof(struct cs_chip, field), required, min, max                                       \
+    }
 #define PER_DTYPE(prefix, field)                                                                             \
     CHIP(prefix ".fp32", CS_UNIT_FLOP_PER_S, field[CS_DTYPE_FP32], false, 1e6, 1e18),                        \
         CHIP(prefix ".fp16", CS_UNIT_FLOP_PER_S, field[CS_DTYPE_FP16], false, 1e6, 1e18),                    \
@@ -108,14 +110,10 @@ static void write_quoted(const char *text, FILE *stream)
 
 void cs_chip_write(const struct cs_chip *chip, const char *const *sources, FILE *stream)
 {
-    static const char *const suffix[] = {[CS_UNIT_NONE] = "",
-                                         [CS_UNIT_BYTES] = "B",
-                                         [CS_UNIT_BYTES_PER_S] = "B/s",
-                                         [CS_UNIT_SECONDS] = "s",
-                                         [CS_UNIT_FLOP_PER_S] = "flop/s",
-                                         [CS_UNIT_HERTZ] = "Hz",
-                                         [CS_UNIT_WATT] = "W",
-                                         [CS_UNIT_FRACTION] = ""};
+    static const char *const suffix[] = {
+        [CS_UNIT_NONE] = "",     [CS_UNIT_BYTES] = "B",           [CS_UNIT_BYTES_PER_S] = "B/s",
+        [CS_UNIT_SECONDS] = "s", [CS_UNIT_FLOP_PER_S] = "flop/s", [CS_UNIT_HERTZ] = "Hz",
+        [CS_UNIT_WATT] = "W",    [CS_UNIT_FRACTION] = ""};
     fputs("chips:\n  ", stream);
     write_quoted(chip->name, stream);
     fputs(":\n    title: ", stream);

@@ -71,8 +71,8 @@ static void choose_torus(int32_t n, int32_t dims[3])
     }
 }
 
-/* Dragonfly of n nodes with D devices each, as near to balanced (a = 2p, Kim et al., ISCA 2008) as n's divisors
- * allow, with few enough groups for p global links a router, and more than one group. */
+/* Dragonfly of n nodes with D devices each, as near to balanced (a = 2p, Kim et al., ISCA 2008) as n's
+ * divisors allow, with few enough groups for p global links a router, and more than one group. */
 static void choose_dragonfly(int32_t n, int32_t *groups, int32_t *routers, int32_t *nodes)
 {
     double best = INFINITY;
@@ -128,8 +128,8 @@ static cs_status check_numbers(const struct cs_topology_spec *spec, struct cs_lo
     }
     for (const char *c = spec->name; *c; c++) {
         if ((unsigned char)*c < 0x20 || (unsigned char)*c > 0x7e) {
-            return cs_err_set(err, CS_E_INPUT, loc, "platform name '%s' may only have printable ASCII characters",
-                              spec->name);
+            return cs_err_set(err, CS_E_INPUT, loc,
+                              "platform name '%s' may only have printable ASCII characters", spec->name);
         }
     }
     if (spec->n_nodes < 1 || spec->n_nodes > CS_TOPOLOGY_DEVICES_MAX) {
@@ -141,7 +141,8 @@ static cs_status check_numbers(const struct cs_topology_spec *spec, struct cs_lo
                           (int)spec->devices_per_node);
     }
     if ((int64_t)spec->n_nodes * spec->devices_per_node > CS_TOPOLOGY_DEVICES_MAX) {
-        return cs_err_set(err, CS_E_LIMIT, loc, "%d nodes of %d devices are %lld devices, at most %d can be simulated",
+        return cs_err_set(err, CS_E_LIMIT, loc,
+                          "%d nodes of %d devices are %lld devices, at most %d can be simulated",
                           (int)spec->n_nodes, (int)spec->devices_per_node,
                           (long long)spec->n_nodes * spec->devices_per_node, CS_TOPOLOGY_DEVICES_MAX);
     }
@@ -176,11 +177,12 @@ static cs_status check_tree(const struct cs_topology_spec *spec, struct cs_loc l
     int64_t n_leaves = count_leaves(spec);
     int64_t max_leaves = 2 * (int64_t)spec->leaf_ports * (spec->levels == 2 ? 1 : spec->leaf_ports);
     if (n_leaves > max_leaves) {
-        return cs_err_set(err, CS_E_INPUT, loc,
-                          "%lld leaf switches of %d ports do not fit under %d levels (at most %lld): give the leaves "
-                          "more ports%s",
-                          (long long)n_leaves, (int)spec->leaf_ports, spec->levels == 2 ? 2 : 3,
-                          (long long)max_leaves, spec->levels == 2 ? " or the tree 3 levels" : "");
+        return cs_err_set(
+            err, CS_E_INPUT, loc,
+            "%lld leaf switches of %d ports do not fit under %d levels (at most %lld): give the leaves "
+            "more ports%s",
+            (long long)n_leaves, (int)spec->leaf_ports, spec->levels == 2 ? 2 : 3, (long long)max_leaves,
+            spec->levels == 2 ? " or the tree 3 levels" : "");
     }
     return CS_OK;
 }
@@ -312,7 +314,8 @@ int32_t cs__fabric_pod(const struct cs_fabric_plan *plan, int32_t leaf)
 
 double cs__fabric_leaf_up_bytes_per_s(const struct cs_fabric_plan *plan, int32_t leaf)
 {
-    return cs__fabric_leaf_nics(plan, leaf) * plan->spec->inter_bytes_per_s / plan->spec->oversubscription_frac;
+    return cs__fabric_leaf_nics(plan, leaf) * plan->spec->inter_bytes_per_s /
+           plan->spec->oversubscription_frac;
 }
 
 double cs__fabric_pod_up_bytes_per_s(const struct cs_fabric_plan *plan, int32_t pod)
@@ -385,7 +388,8 @@ static void tree_route(const struct cs_fabric_plan *plan, int32_t a, int32_t b, 
     hop(route, hop_s, cs__fabric_leaf_up_bytes_per_s(plan, leaf_b));
 }
 
-static void torus_route(const struct cs_fabric_plan *plan, int32_t node_a, int32_t node_b, struct route *route)
+static void torus_route(const struct cs_fabric_plan *plan, int32_t node_a, int32_t node_b,
+                        struct route *route)
 {
     for (int32_t d = 0; d < 3; d++) {
         int32_t size = plan->dims[d];

@@ -3,10 +3,10 @@
  * Layout of a file, and why:
  *   - root zone, routing None: a device never talks to a NIC host, so no routes between the two fabrics;
  *   - an empty zone: SimGrid's parser wants a <zone> before the first <link> of a zone that has both;
- *   - all links inside nodes, in the root zone and before the other zones: SimGrid looks every new name up zone
- *     by zone, so links declared inside or after thousands of zones make loading quadratic;
- *   - the nodes, several to a zone in large clusters, because SimGrid walks all hosts once for each zone when it
- *     seals the platform. A zone has routes inside each node only;
+ *   - all links inside nodes, in the root zone and before the other zones: SimGrid looks every new name up
+ * zone by zone, so links declared inside or after thousands of zones make loading quadratic;
+ *   - the nodes, several to a zone in large clusters, because SimGrid walks all hosts once for each zone when
+ * it seals the platform. A zone has routes inside each node only;
  *   - the fabric of the NIC hosts.
  * Links are SPLITDUPLEX: one resource a direction; a route that uses a link UP uses it DOWN the other way. */
 #include "cs/platforms/topology.h"
@@ -76,8 +76,7 @@ static void format_speed(char text[TEXT_MAX], double value_flop_per_s)
 
 static void format_bytes(char text[TEXT_MAX], double value_bytes)
 {
-    static const struct scale scales[] = {
-        {"GiB", 1073741824.0}, {"GB", 1e9}, {"MiB", 1048576.0}, {"B", 1.0}};
+    static const struct scale scales[] = {{"GiB", 1073741824.0}, {"GB", 1e9}, {"MiB", 1048576.0}, {"B", 1.0}};
     format_exact(text, value_bytes, scales, CS_COUNT(scales));
 }
 
@@ -119,8 +118,8 @@ static void put_link(FILE *stream, const char *id, double bytes_per_s, double la
     format_rate(rate, bytes_per_s);
     format_latency(latency, latency_s);
     fprintf(stream,
-            "      <link id=\"%s\" bandwidth=\"%s\" latency=\"%s\" sharing_policy=\"SPLITDUPLEX\"/>\n", id, rate,
-            latency);
+            "      <link id=\"%s\" bandwidth=\"%s\" latency=\"%s\" sharing_policy=\"SPLITDUPLEX\"/>\n", id,
+            rate, latency);
 }
 
 static void put_zone_route(FILE *stream, const char *src, const char *dst, const char *gw_src,
@@ -138,7 +137,8 @@ static void put_switch_zone(FILE *stream, const char *id)
     fprintf(stream, "      <zone id=\"%s\" routing=\"Full\"><router id=\"%s_switch\"/></zone>\n", id, id);
 }
 
-/* A switch with `n` NICs, numbers first, first + step, ...: a star, half the NIC-to-NIC latency on each link. */
+/* A switch with `n` NICs, numbers first, first + step, ...: a star, half the NIC-to-NIC latency on each link.
+ */
 static void put_switch(FILE *stream, const struct cs_fabric_plan *plan, const char *id, int32_t first,
                        int32_t n, int32_t step)
 {
@@ -171,9 +171,9 @@ static void put_pod(FILE *stream, const struct cs_fabric_plan *plan, int32_t pod
     for (int32_t leaf = first; leaf < end; leaf++) {
         bool rail = spec->topology == CS_TOPOLOGY_RAIL;
         int32_t group = rail ? leaf / spec->devices_per_node : 0;
-        int32_t first_nic = rail ? group * spec->leaf_ports * spec->devices_per_node +
-                                       leaf % spec->devices_per_node
-                                 : leaf * spec->leaf_ports;
+        int32_t first_nic =
+            rail ? group * spec->leaf_ports * spec->devices_per_node + leaf % spec->devices_per_node
+                 : leaf * spec->leaf_ports;
         snprintf(leaf_id, sizeof leaf_id, "leaf%d", (int)leaf);
         put_switch(stream, plan, leaf_id, first_nic, cs__fabric_leaf_nics(plan, leaf),
                    rail ? spec->devices_per_node : 1);
@@ -332,7 +332,8 @@ static void put_dragonfly(FILE *stream, const struct cs_fabric_plan *plan)
                 }
                 snprintf(id, sizeof id, "group%d", (int)g);
                 snprintf(peer, sizeof peer, "group%d", (int)h);
-                snprintf(gw, sizeof gw, "group%d_router%d_switch", (int)g, (int)cs__fabric_gateway(plan, g, h));
+                snprintf(gw, sizeof gw, "group%d_router%d_switch", (int)g,
+                         (int)cs__fabric_gateway(plan, g, h));
                 snprintf(peer_gw, sizeof peer_gw, "group%d_router%d_switch", (int)h,
                          (int)cs__fabric_gateway(plan, h, g));
                 put_zone_route(stream, id, peer, gw, peer_gw, link_id);
@@ -380,15 +381,17 @@ static void put_intra_links(FILE *stream, const struct cs_fabric_plan *plan)
     format_latency(latency, spec->intra_switched ? spec->intra_latency_s / 2.0 : spec->intra_latency_s);
     for (int32_t device = 0; device < plan->n_devices; device++) {
         if (spec->intra_switched) {
-            fprintf(stream,
-                    "    <link id=\"port%d\" bandwidth=\"%s\" latency=\"%s\" sharing_policy=\"SPLITDUPLEX\"/>\n",
-                    (int)device, rate, latency);
+            fprintf(
+                stream,
+                "    <link id=\"port%d\" bandwidth=\"%s\" latency=\"%s\" sharing_policy=\"SPLITDUPLEX\"/>\n",
+                (int)device, rate, latency);
             continue;
         }
         int32_t end = (device / n + 1) * n;
         for (int32_t peer = device + 1; peer < end; peer++) {
             fprintf(stream,
-                    "    <link id=\"hccs%d-%d\" bandwidth=\"%s\" latency=\"%s\" sharing_policy=\"SPLITDUPLEX\"/>\n",
+                    "    <link id=\"hccs%d-%d\" bandwidth=\"%s\" latency=\"%s\" "
+                    "sharing_policy=\"SPLITDUPLEX\"/>\n",
                     (int)device, (int)peer, rate, latency);
         }
     }

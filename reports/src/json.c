@@ -162,6 +162,7 @@ static json_t *links_json(const struct cs_run *run)
     for (int32_t i = 0; i < run->n_links && i < CS_REPORT_LINKS_MAX; i++) {
         json_t *link = json_object();
         put_text(link, "name", run->links[i].name);
+        put_int(link, "alike", run->links[i].n_alike);
         put_real(link, "bytes", run->links[i].bytes);
         put_real(link, "bytes_per_s", run->links[i].bytes_per_s);
         put_real(link, "busy_fraction", run->links[i].busy_frac);
@@ -171,10 +172,25 @@ static json_t *links_json(const struct cs_run *run)
     return links;
 }
 
+static json_t *path_json(const struct cs_path_share *shares, int32_t n)
+{
+    json_t *path = json_array();
+    for (int32_t i = 0; i < n; i++) {
+        json_t *share = json_object();
+        put_text(share, "what", shares[i].what);
+        put_real(share, "time_s", shares[i].time_s);
+        (void)json_array_append_new(path, share);
+    }
+    return path;
+}
+
 json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
                                 const struct cs_report_origin *origin)
 {
     json_t *object = cs_report_result_json(report->strategy, report->evaluation, report->study);
+    (void)json_object_set_new(object, "critical_path", path_json(report->run->path, report->run->n_path));
+    (void)json_object_set_new(object, "critical_path_stages",
+                              path_json(report->run->path_stages, report->run->n_path_stages));
     (void)json_object_set_new(object, "links", links_json(report->run));
     put_inputs(object, report->study, origin);
     return object;

@@ -139,24 +139,23 @@ static void print_ranking(FILE *out, const struct cs_search_report *report, bool
 
 static void print_head(FILE *out, const struct cs_search_report *report)
 {
+    static const char *const ends[] = {
+        [CS_SEARCH_FINISHED] = "best found",
+        [CS_SEARCH_TIME_LIMIT] = "time limit reached, best so far",
+        [CS_SEARCH_INTERRUPTED] = "interrupted, best so far",
+    };
     const struct cs_search_result *result = report->result;
     char candidates[32];
     char simulated[32];
+    char text[256];
     cs__inputs(out, report->study);
-    (void)fprintf(out, "%s strategies, %s simulated in %.1f s (%.0f a second), %s search",
-                  cs__count(result->n_candidates, candidates, sizeof candidates),
-                  cs__count(result->n_simulated, simulated, sizeof simulated), result->elapsed_s,
-                  result->elapsed_s > 0 ? (double)result->n_simulated / result->elapsed_s : 0,
-                  result->algorithm->name);
-    if (result->complete) {
-        (void)fputs(": nothing better exists in this space\n", out);
-    } else if (result->end == CS_SEARCH_TIME_LIMIT) {
-        (void)fputs(": time limit reached, best so far\n", out);
-    } else if (result->end == CS_SEARCH_INTERRUPTED) {
-        (void)fputs(": interrupted, best so far\n", out);
-    } else {
-        (void)fputs(": best found\n", out);
-    }
+    (void)snprintf(text, sizeof text,
+                   "%s search of %s strategies: %s simulated in %.1f s (%.0f a second), %s",
+                   result->algorithm->name, cs__count(result->n_candidates, candidates, sizeof candidates),
+                   cs__count(result->n_simulated, simulated, sizeof simulated), result->elapsed_s,
+                   result->elapsed_s > 0 ? (double)result->n_simulated / result->elapsed_s : 0,
+                   result->complete ? "nothing better exists" : ends[result->end]);
+    cs__paragraph(out, "", text);
 }
 
 static void print_winner(FILE *out, const struct cs_search_report *report)

@@ -72,11 +72,30 @@ static void print_links(FILE *out, const struct cs_run *run)
         const struct cs_link_load *link = &run->links[i];
         char moved[32];
         char text[256];
-        (void)snprintf(text, sizeof text, "%s busy %.1f %%, %s%s%s", link->name, 100 * link->busy_frac,
-                       bytes_text(link->bytes, moved, sizeof moved), link->users[0] ? ": " : "", link->users);
+        char alike[32] = "";
+        if (link->n_alike > 1) {
+            (void)snprintf(alike, sizeof alike, " (%d alike)", (int)link->n_alike);
+        }
+        (void)snprintf(text, sizeof text, "%s%s busy %.1f %%, %s%s%s", link->name, alike,
+                       100 * link->busy_frac, bytes_text(link->bytes, moved, sizeof moved),
+                       link->users[0] ? ": " : "", link->users);
         cs__paragraph(out, label, text);
         label = "            ";
     }
+}
+
+/* The largest parts of the critical path. */
+static void print_path(FILE *out, const struct cs_run *run)
+{
+    struct cs_strbuf text = {0};
+    for (int32_t i = 0; i < run->n_path && i < 6 && run->metrics.iteration_s > 0; i++) {
+        cs_strbuf_addf(&text, "%s%s %.1f %%", i > 0 ? ", " : "", run->path[i].what,
+                       100 * run->path[i].time_s / run->metrics.iteration_s);
+    }
+    if (text.len > 0) {
+        cs__paragraph(out, "path        ", cs_strbuf_str(&text));
+    }
+    cs_strbuf_release(&text);
 }
 
 struct warning_context {
@@ -105,6 +124,7 @@ void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report,
     print_speed(out, metrics);
     print_shares(out, metrics);
     print_memory(out, report);
+    print_path(out, report->run);
     print_links(out, report->run);
     if (metrics->limited_by[0]) {
         cs__paragraph(out, "limited by  ", metrics->limited_by);

@@ -72,12 +72,27 @@ void cs__inputs(FILE *out, const struct cs_study *study)
     char batch[32];
     char memory[32];
     (void)fprintf(out, "%s on %s: %d x %s (%s), %d a node, %s between nodes\n", study->model.name,
-                  platform->name, (int)platform->n_devices, platform->devices[0].chip->title,
+                  platform->name, (int)platform->n_devices, platform->devices[0].chip->name,
                   cs_units_format(cs_study_device_memory_bytes(study), CS_UNIT_BYTES, memory, sizeof memory),
                   (int)platform->devices_per_node, platform->topology);
     (void)fprintf(out, "global batch %s sequences of %lld tokens, %s, %s\n",
                   cs__count(training->global_batch, batch, sizeof batch), (long long)training->seq_length,
                   cs_dtype_names[training->dtype], cs_optimizer_names[training->optimizer]);
+}
+
+/* How much of `text` goes on a line: up to a comma if one stands in the second half, else up to a space. */
+static size_t break_at(const char *text, size_t width)
+{
+    size_t space = 0;
+    size_t comma = 0;
+    for (size_t i = 1; i <= width; i++) {
+        space = text[i] == ' ' ? i : space;
+        comma = text[i - 1] == ',' ? i : comma;
+    }
+    if (comma > width / 2) {
+        return comma;
+    }
+    return space > 0 ? space : width;
 }
 
 void cs__paragraph(FILE *out, const char *label, const char *text)
@@ -87,14 +102,7 @@ void cs__paragraph(FILE *out, const char *label, const char *text)
     const char *lead = label;
     while (*text) {
         size_t len = strlen(text);
-        size_t take = len;
-        if (len > width) {
-            take = width;
-            while (take > 1 && text[take] != ' ' && text[take - 1] != ',') {
-                take--;
-            }
-            take = take > 1 ? take : width;
-        }
+        size_t take = len > width ? break_at(text, width) : len;
         (void)fprintf(out, "%*s%.*s\n", indent, lead, (int)take, text);
         text += take;
         text += strspn(text, " ");

@@ -19,7 +19,7 @@ void cs__emphasise(FILE *out, bool color, enum cs__emphasis emphasis, const char
 void cs__warning_line(FILE *out, bool color, const char *text);
 /** Two lines on what was asked: model, platform, batch. */
 void cs__inputs(FILE *out, const struct cs_study *study);
-/** `label` and `text` broken at spaces or commas into lines of CS_REPORT_COLUMNS, hanging under the text. */
+/** `label` and `text` broken at commas or spaces into lines of CS_REPORT_COLUMNS, hanging under the text. */
 void cs__paragraph(FILE *out, const char *label, const char *text);
 
 #endif

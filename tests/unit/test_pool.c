@@ -29,13 +29,15 @@ struct record {
     char filler[100000]; /* more than a pipe holds */
 };
 
-static int64_t next_job(void *context) {
+static int64_t next_job(void *context)
+{
     struct bench *bench = context;
     return bench->next < bench->n_jobs ? bench->next++ : -1;
 }
 
 static bool note(void *context, int64_t job, enum cs_job_end end, const void *record,
-                 const struct cs_err *err) {
+                 const struct cs_err *err)
+{
     struct bench *bench = context;
     bench->n_reports++;
     bench->n_seen[job]++;
@@ -51,7 +53,8 @@ static bool note(void *context, int64_t job, enum cs_job_end end, const void *re
     return bench->stop_after == 0 || bench->n_reports < bench->stop_after;
 }
 
-static cs_status square(void *context, int64_t job, void *record, struct cs_err *err) {
+static cs_status square(void *context, int64_t job, void *record, struct cs_err *err)
+{
     (void)context;
     (void)err;
     struct record *result = record;
@@ -60,12 +63,14 @@ static cs_status square(void *context, int64_t job, void *record, struct cs_err 
     return CS_OK;
 }
 
-static void pause_s(double time_s) {
+static void pause_s(double time_s)
+{
     struct timespec t = {(time_t)time_s, (long)(1e9 * (time_s - (double)(time_t)time_s))};
     nanosleep(&t, NULL);
 }
 
-static int64_t n_open_files(void) {
+static int64_t n_open_files(void)
+{
     int64_t n = 0;
     DIR *dir = opendir("/proc/self/fd");
     ck_assert_ptr_nonnull(dir);
@@ -77,7 +82,8 @@ static int64_t n_open_files(void) {
 }
 
 /* Run, and check that neither files nor processes are left. */
-static cs_status run(struct bench *bench, cs_job_fn job, struct cs_pool_options *options, struct cs_err *err) {
+static cs_status run(struct bench *bench, cs_job_fn job, struct cs_pool_options *options, struct cs_err *err)
+{
     int64_t n_files = n_open_files();
     options->record_bytes = sizeof(struct record);
     options->stop = &bench->stop;
@@ -87,7 +93,8 @@ static cs_status run(struct bench *bench, cs_job_fn job, struct cs_pool_options 
     return st;
 }
 
-START_TEST(many_jobs_report_once_each) {
+START_TEST(many_jobs_report_once_each)
+{
     static struct bench bench;
     struct cs_err err = {0};
     bench = (struct bench){.n_jobs = JOBS_MAX};
@@ -102,7 +109,8 @@ START_TEST(many_jobs_report_once_each) {
 }
 END_TEST
 
-START_TEST(no_jobs_is_fine) {
+START_TEST(no_jobs_is_fine)
+{
     static struct bench bench;
     struct cs_err err = {0};
     struct cs_pool_options options = {.n_workers = 2};
@@ -112,7 +120,8 @@ START_TEST(no_jobs_is_fine) {
 END_TEST
 
 /* Each job goes wrong in another way. */
-static cs_status misbehave(void *context, int64_t job, void *record, struct cs_err *err) {
+static cs_status misbehave(void *context, int64_t job, void *record, struct cs_err *err)
+{
     ((struct record *)record)->value = 7;
     switch (job) {
     case 0:
@@ -135,7 +144,8 @@ static cs_status misbehave(void *context, int64_t job, void *record, struct cs_e
     }
 }
 
-START_TEST(a_bad_job_costs_itself_only) {
+START_TEST(a_bad_job_costs_itself_only)
+{
     static struct bench bench;
     struct cs_err err = {0};
     bench = (struct bench){.n_jobs = 6};
@@ -158,14 +168,16 @@ START_TEST(a_bad_job_costs_itself_only) {
 }
 END_TEST
 
-static cs_status hang_odd(void *context, int64_t job, void *record, struct cs_err *err) {
+static cs_status hang_odd(void *context, int64_t job, void *record, struct cs_err *err)
+{
     while (job % 2 == 1) {
         pause_s(10);
     }
     return square(context, job, record, err);
 }
 
-START_TEST(a_job_that_hangs_is_ended) {
+START_TEST(a_job_that_hangs_is_ended)
+{
     static struct bench bench;
     struct cs_err err = {0};
     bench = (struct bench){.n_jobs = 4};
@@ -179,7 +191,8 @@ START_TEST(a_job_that_hangs_is_ended) {
 END_TEST
 
 /* Leaves a process behind that holds the pipes open. */
-static cs_status leave_a_child(void *context, int64_t job, void *record, struct cs_err *err) {
+static cs_status leave_a_child(void *context, int64_t job, void *record, struct cs_err *err)
+{
     if (fork() == 0) {
         for (;;) {
             pause_s(10);
@@ -191,7 +204,8 @@ static cs_status leave_a_child(void *context, int64_t job, void *record, struct 
     return square(context, job, record, err);
 }
 
-START_TEST(what_a_job_started_is_ended_with_it) {
+START_TEST(what_a_job_started_is_ended_with_it)
+{
     static struct bench bench;
     struct cs_err err = {0};
     bench = (struct bench){.n_jobs = 2};
@@ -202,7 +216,8 @@ START_TEST(what_a_job_started_is_ended_with_it) {
 }
 END_TEST
 
-START_TEST(done_may_stop_the_run) {
+START_TEST(done_may_stop_the_run)
+{
     static struct bench bench;
     struct cs_err err = {0};
     bench = (struct bench){.n_jobs = 100, .stop_after = 3};
@@ -215,12 +230,14 @@ END_TEST
 
 static struct bench *interrupted;
 
-static void on_alarm(int number) {
+static void on_alarm(int number)
+{
     (void)number;
     interrupted->stop = true;
 }
 
-START_TEST(a_signal_stops_the_run) {
+START_TEST(a_signal_stops_the_run)
+{
     static struct bench bench;
     struct cs_err err = {0};
     bench = (struct bench){.n_jobs = 2};
@@ -235,7 +252,8 @@ START_TEST(a_signal_stops_the_run) {
 }
 END_TEST
 
-START_TEST(the_time_limit_ends_the_run) {
+START_TEST(the_time_limit_ends_the_run)
+{
     static struct bench bench;
     struct cs_err err = {0};
     bench = (struct bench){.n_jobs = 2};
@@ -246,12 +264,14 @@ START_TEST(the_time_limit_ends_the_run) {
 }
 END_TEST
 
-START_TEST(there_is_a_processor) {
+START_TEST(there_is_a_processor)
+{
     ck_assert_int_ge(cs_pool_n_processors(), 1);
 }
 END_TEST
 
-static Suite *suite(void) {
+static Suite *suite(void)
+{
     Suite *suite = suite_create("pool");
     TCase *tcase = tcase_create("run");
     tcase_set_timeout(tcase, 30);

@@ -143,15 +143,14 @@ uint8_t cs__builder_comm(struct cs_builder *builder, enum cs_group group)
         int32_t index = builder->trace->n_comms++;
         builder->group_comm[group] = index;
         static const enum cs_lane lanes[CS_N_GROUPS] = {
-            [CS_GROUP_TP] = CS_LANE_TP,     [CS_GROUP_TP_COPIES] = CS_LANE_TP, [CS_GROUP_CP] = CS_LANE_CP,
-            [CS_GROUP_DP] = CS_LANE_DP,     [CS_GROUP_OP] = CS_LANE_DP,        [CS_GROUP_DPX] = CS_LANE_DP,
-            [CS_GROUP_NORM] = CS_LANE_NORM, [CS_GROUP_EMBEDDING] = CS_LANE_DP,
+            [CS_GROUP_TP] = CS_LANE_TP,         [CS_GROUP_TP_COPIES] = CS_LANE_TP,
+            [CS_GROUP_CP] = CS_LANE_CP,         [CS_GROUP_DP] = CS_LANE_DP,
+            [CS_GROUP_OP] = CS_LANE_DP,         [CS_GROUP_GATHER] = CS_LANE_GATHER,
+            [CS_GROUP_DPX] = CS_LANE_DP,        [CS_GROUP_NORM] = CS_LANE_NORM,
+            [CS_GROUP_EMBEDDING] = CS_LANE_DP,
         };
-        /* ZeRO 3 gathers on a stream of its own: gradients must not hold back weights. */
-        bool gather = group == CS_GROUP_OP && builder->strategy.zero == 3;
         cs__groups_comm(builder, group, &builder->comms[index]);
-        builder->comms[index].stream =
-            cs__builder_stream(builder, gather ? CS_LANE_GATHER : lanes[group]);
+        builder->comms[index].stream = cs__builder_stream(builder, lanes[group]);
     }
     return (uint8_t)builder->group_comm[group];
 }

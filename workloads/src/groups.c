@@ -20,6 +20,7 @@ static unsigned group_digits(const struct cs_builder *builder, enum cs_group gro
     case CS_GROUP_DP:
         return BIT(DIGIT_DP_IN) | BIT(DIGIT_DP_OUT) | BIT(DIGIT_CP);
     case CS_GROUP_OP:
+    case CS_GROUP_GATHER:
         return BIT(DIGIT_DP_IN);
     case CS_GROUP_DPX:
         return BIT(DIGIT_DP_OUT) | BIT(DIGIT_CP);
@@ -95,8 +96,8 @@ int64_t cs__builder_group_size(const struct cs_builder *builder, enum cs_group g
 
 void cs__groups_comm(const struct cs_builder *builder, enum cs_group group, struct cs_comm *comm)
 {
-    static const char *const names[CS_N_GROUPS] = {"tp", "tp-copies", "cp",   "dp",
-                                                   "op", "dpx",       "norm", "embedding"};
+    static const char *const names[CS_N_GROUPS] = {"tp",  "tp-copies", "cp",  "dp",       "op",
+                                                   "gather", "dpx",   "norm", "embedding"};
     struct cs_arena *arena = &builder->trace->arena;
     const int32_t n_ranks = builder->trace->n_ranks;
     int32_t size[N_DIGITS];

@@ -9,24 +9,24 @@
 static const struct {
     int exit_status;
     const char *text;
-} STATUSES[] = {
+} statuses[] = {
 #define X(name, exit_status, text) {exit_status, text},
     CS_STATUS_LIST(X)
 #undef X
 };
 
-enum { N_STATUSES = sizeof STATUSES / sizeof STATUSES[0] };
+enum { N_STATUSES = sizeof statuses / sizeof statuses[0] };
 
 const char *cs_status_text(cs_status status)
 {
     CS_ASSERT((unsigned)status < N_STATUSES);
-    return STATUSES[status].text;
+    return statuses[status].text;
 }
 
 int cs_status_exit(cs_status status)
 {
     CS_ASSERT((unsigned)status < N_STATUSES);
-    return STATUSES[status].exit_status;
+    return statuses[status].exit_status;
 }
 
 /* A file name that is too long loses its beginning: the end tells more. */

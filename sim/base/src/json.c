@@ -1,25 +1,30 @@
 #include "cs/base/json.h"
 
 #include "cs/base/file.h"
+#include "cs/base/mem.h"
 
 #include <math.h>
+#include <string.h>
 
-#define JSON_BYTES_MAX ((size_t)64 << 20)
+#define TEXT_MAX_BYTES ((size_t)64 << 20)
 
 cs_status cs_json_load_file(const char *path, json_t **json, struct cs_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;
     cs_status st = CS_OK;
-    CS_TRY(cs_file_read(path, JSON_BYTES_MAX, &text, &bytes, err));
-    json_error_t why;
-    json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
-    if (!value) {
-        struct cs_loc loc = {path, why.line > 0 ? why.line : 1, why.column > 0 ? why.column : 0};
-        st = cs_err_set(err, CS_E_INPUT, loc, "not valid JSON: %s", why.text);
+    CS_TRY(cs_file_read(path, TEXT_MAX_BYTES, &text, &bytes, err));
+    /* Some editors put a byte order mark in front; jansson would call it a syntax error. */
+    size_t skip = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    json_error_t problem;
+    json_t *loaded = json_loadb(text + skip, bytes - skip, JSON_REJECT_DUPLICATES, &problem);
+    if (!loaded) {
+        struct cs_loc loc = {path, problem.line > 0 ? problem.line : 1,
+                             problem.column > 0 ? problem.column : 0};
+        st = cs_err_set(err, CS_E_INPUT, loc, "not valid JSON: %s", problem.text);
         goto out;
     }
-    *json = value;
+    *json = loaded;
 out:
     cs_free(text);
     return st;
@@ -27,15 +32,17 @@ out:
 
 cs_status cs_json_write_file(const json_t *json, const char *path, struct cs_err *err)
 {
-    cs_status st = CS_OK;
+    CS_ASSERT(json);
     struct cs_outfile out = {0};
+    cs_status st = CS_OK;
     CS_TRY(cs_outfile_open(&out, path, err));
-    if (json_dumpf(json, out.stream, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0) {
-        st = cs_err_set(err, CS_E_IO, (struct cs_loc){path, 0, 0}, "cannot be written");
-        goto out;
+    /* 17 significant digits read back as the same double. */
+    if (json_dumpf(json, out.stream, JSON_INDENT(2) | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY) == 0) {
+        (void)fputc('\n', out.stream);
+    } else {
+        CS_ASSERT(ferror(out.stream)); /* else the value contains itself */
     }
-    fputc('\n', out.stream);
-    CS_TRY(cs_outfile_commit(&out, err));
+    CS_TRY(cs_outfile_commit(&out, err)); /* reports the write errors */
 out:
     cs_outfile_release(&out);
     return st;

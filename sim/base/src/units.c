@@ -1,6 +1,8 @@
 #include "cs/base/units.h"
 
-#include <ctype.h>
+#include "cs/base/mem.h"
+#include "cs/base/text.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -8,102 +10,115 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct prefix {
-    const char *text;
-    double factor;
+/* Value in the base unit = number * mul / div. Dividing by a power of ten rounds once (1e9 is exact),
+ * multiplying by its inverse would round twice: "5us" is 5e-6 to the last bit. */
+struct scale {
+    const char *name;
+    double mul;
+    double div;
 };
 
-static const struct prefix decimal[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}};
-static const struct prefix bytes_prefix[] = {
-    {"", 1},         {"k", 1e3},      {"K", 1e3},      {"M", 1e6},      {"G", 1e9},
-    {"T", 1e12},     {"Ki", 1024.0},  {"Mi", 0x1p20},  {"Gi", 0x1p30},  {"Ti", 0x1p40},
-};
-static const struct prefix none[] = {{"", 1}};
+static const struct scale no_prefix[] = {{"", 1, 1}, {NULL, 0, 0}};
+static const struct scale decimal[] = {{"", 1, 1},     {"k", 1e3, 1},  {"M", 1e6, 1}, {"G", 1e9, 1},
+                                       {"T", 1e12, 1}, {"P", 1e15, 1}, {NULL, 0, 0}};
+static const struct scale decimal_or_binary[] = {{"", 1, 1},        {"k", 1e3, 1},     {"M", 1e6, 1},
+                                                 {"G", 1e9, 1},     {"T", 1e12, 1},    {"P", 1e15, 1},
+                                                 {"Ki", 0x1p10, 1}, {"Mi", 0x1p20, 1}, {"Gi", 0x1p30, 1},
+                                                 {"Ti", 0x1p40, 1}, {NULL, 0, 0}};
 
-struct suffix {
-    const char *text;
-    double factor;
-    bool prefixed;
-};
+static const struct scale plain[] = {{"", 1, 1}, {NULL, 0, 0}};
+static const struct scale byte[] = {{"B", 1, 1}, {NULL, 0, 0}};
+static const struct scale byte_per_s[] = {{"B/s", 1, 1}, {"Bps", 1, 1},   {"b/s", 1, 8},
+                                          {"bps", 1, 8}, {"bit/s", 1, 8}, {NULL, 0, 0}};
+static const struct scale second[] = {{"ns", 1, 1e9}, {"us", 1, 1e6}, {"ms", 1, 1e3},  {"s", 1, 1},
+                                      {"min", 60, 1}, {"h", 3600, 1}, {"d", 86400, 1}, {NULL, 0, 0}};
+static const struct scale flop_per_s[] = {{"flop/s", 1, 1}, {"FLOP/s", 1, 1}, {"flops", 1, 1},
+                                          {"FLOPS", 1, 1},  {"f", 1, 1},      {NULL, 0, 0}};
+static const struct scale hertz[] = {{"Hz", 1, 1}, {NULL, 0, 0}};
+static const struct scale watt[] = {{"W", 1, 1}, {NULL, 0, 0}};
+static const struct scale fraction[] = {{"", 1, 1}, {"%", 1, 100}, {NULL, 0, 0}};
 
-static const struct suffix byte_suffixes[] = {{"B", 1, true}, {NULL, 0, false}};
-static const struct suffix rate_suffixes[] = {
-    {"Bps", 1, true},       {"B/s", 1, true},      {"bps", 0.125, true},
-    {"bit/s", 0.125, true}, {"b/s", 0.125, true},  {NULL, 0, false},
-};
-static const struct suffix time_suffixes[] = {
-    {"ns", 1e-9, false}, {"us", 1e-6, false}, {"ms", 1e-3, false},  {"s", 1, false},
-    {"min", 60, false},  {"h", 3600, false},  {"d", 86400, false},  {NULL, 0, false},
-};
-static const struct suffix flop_suffixes[] = {
-    {"flop/s", 1, true}, {"FLOP/s", 1, true}, {"FLOPS", 1, true}, {"flops", 1, true}, {"f", 1, true}, {NULL, 0, false},
-};
-static const struct suffix hertz_suffixes[] = {{"Hz", 1, true}, {NULL, 0, false}};
-static const struct suffix watt_suffixes[] = {{"W", 1, true}, {NULL, 0, false}};
-static const struct suffix fraction_suffixes[] = {{"%", 0.01, false}, {"", 1, false}, {NULL, 0, false}};
-static const struct suffix plain_suffixes[] = {{"", 1, true}, {NULL, 0, false}};
+/* What each dimension is shown in, smallest first; the first also serves below 1. */
+static const struct scale shown_plain[] = {{"", 1, 1},      {" k", 1e3, 1},  {" M", 1e6, 1}, {" G", 1e9, 1},
+                                           {" T", 1e12, 1}, {" P", 1e15, 1}, {NULL, 0, 0}};
+static const struct scale shown_bytes[] = {{" B", 1, 1},        {" KiB", 0x1p10, 1}, {" MiB", 0x1p20, 1},
+                                           {" GiB", 0x1p30, 1}, {" TiB", 0x1p40, 1}, {" PiB", 0x1p50, 1},
+                                           {NULL, 0, 0}};
+static const struct scale shown_bytes_per_s[] = {{" B/s", 1, 1},    {" kB/s", 1e3, 1},  {" MB/s", 1e6, 1},
+                                                 {" GB/s", 1e9, 1}, {" TB/s", 1e12, 1}, {" PB/s", 1e15, 1},
+                                                 {NULL, 0, 0}};
+static const struct scale shown_seconds[] = {{" ns", 1, 1e9},  {" us", 1, 1e6}, {" ms", 1, 1e3},
+                                             {" s", 1, 1},     {" min", 60, 1}, {" h", 3600, 1},
+                                             {" d", 86400, 1}, {NULL, 0, 0}};
+static const struct scale shown_flop_per_s[] = {
+    {" flop/s", 1, 1},     {" kflop/s", 1e3, 1},  {" Mflop/s", 1e6, 1}, {" Gflop/s", 1e9, 1},
+    {" Tflop/s", 1e12, 1}, {" Pflop/s", 1e15, 1}, {NULL, 0, 0}};
+static const struct scale shown_hertz[] = {{" Hz", 1, 1},    {" kHz", 1e3, 1},  {" MHz", 1e6, 1},
+                                           {" GHz", 1e9, 1}, {" THz", 1e12, 1}, {NULL, 0, 0}};
+static const struct scale shown_watt[] = {{" W", 1, 1},    {" kW", 1e3, 1},  {" MW", 1e6, 1},
+                                          {" GW", 1e9, 1}, {" TW", 1e12, 1}, {NULL, 0, 0}};
+static const struct scale shown_fraction[] = {{"%", 1, 100}, {NULL, 0, 0}};
 
-static const struct {
-    const struct suffix *suffixes;
-    const struct prefix *prefixes;
-    size_t n_prefixes;
+static const struct dimension {
+    const struct scale *prefixes;
+    const struct scale *units;
+    const struct scale *shown;
     const char *example;
-} units[] = {
-    [CS_UNIT_NONE] = {plain_suffixes, decimal, 6, "1.5 or 70G"},
-    [CS_UNIT_BYTES] = {byte_suffixes, bytes_prefix, 10, "64GiB or 64MB"},
-    [CS_UNIT_BYTES_PER_S] = {rate_suffixes, bytes_prefix, 10, "25GBps or 200Gbps"},
-    [CS_UNIT_SECONDS] = {time_suffixes, none, 1, "5us, 10s or 10min"},
-    [CS_UNIT_FLOP_PER_S] = {flop_suffixes, decimal, 6, "353.9Tflop/s"},
-    [CS_UNIT_HERTZ] = {hertz_suffixes, decimal, 6, "1.8GHz"},
-    [CS_UNIT_WATT] = {watt_suffixes, decimal, 6, "400W"},
-    [CS_UNIT_FRACTION] = {fraction_suffixes, none, 1, "0.3 or 30%"},
+} dimensions[] = {
+    [CS_UNIT_NONE] = {decimal, plain, shown_plain, "7000000 or 7M"},
+    [CS_UNIT_BYTES] = {decimal_or_binary, byte, shown_bytes, "64GiB or 64GB (B is byte)"},
+    [CS_UNIT_BYTES_PER_S] = {decimal_or_binary, byte_per_s, shown_bytes_per_s,
+                             "25GB/s or 200Gbit/s (B is byte, b is bit)"},
+    [CS_UNIT_SECONDS] = {no_prefix, second, shown_seconds, "5us, 2ms, 10s, 10min, 1.5h or 3d"},
+    [CS_UNIT_FLOP_PER_S] = {decimal, flop_per_s, shown_flop_per_s, "312Tflop/s or 353.9TFLOPS"},
+    [CS_UNIT_HERTZ] = {decimal, hertz, shown_hertz, "1.8GHz"},
+    [CS_UNIT_WATT] = {decimal, watt, shown_watt, "400W"},
+    [CS_UNIT_FRACTION] = {no_prefix, fraction, shown_fraction, "0.3 or 30%"},
 };
 
-/* Digits with an optional point and exponent; no sign, no hexadecimal, no "inf". Returns the end. */
-static const char *scan_number(const char *text)
+static const struct dimension *dimension_of(enum cs_unit unit)
 {
-    const char *at = text;
-    int digits = 0;
-    while (isdigit((unsigned char)*at)) {
-        at++;
-        digits++;
-    }
-    if (*at == '.') {
-        at++;
-        while (isdigit((unsigned char)*at)) {
-            at++;
-            digits++;
-        }
-    }
-    if (digits == 0) {
-        return text;
-    }
-    if (*at == 'e' || *at == 'E') {
-        const char *exponent = at + 1;
-        exponent += *exponent == '+' || *exponent == '-';
-        if (isdigit((unsigned char)*exponent)) {
-            while (isdigit((unsigned char)*exponent)) {
-                exponent++;
-            }
-            at = exponent;
-        }
-    }
-    return at;
+    CS_ASSERT((int)unit >= 0 && (int)unit < CS_COUNT(dimensions));
+    return &dimensions[unit];
 }
 
-static bool match_unit(const char *text, enum cs_unit unit, double *factor)
+static size_t count_digits(const char *text)
 {
-    for (const struct suffix *s = units[unit].suffixes; s->text; s++) {
-        size_t n = strlen(text);
-        size_t m = strlen(s->text);
-        if (n < m || strcmp(text + n - m, s->text) != 0) {
+    return strspn(text, "0123456789");
+}
+
+/* Length of the unsigned decimal number at the start of text, 0 when there is none. Narrower than strtod: no
+ * hexadecimal, no inf or nan, no white space. */
+static size_t number_length(const char *text)
+{
+    size_t whole = count_digits(text);
+    size_t len = whole;
+    if (text[len] == '.') {
+        size_t decimals = count_digits(text + len + 1);
+        if (whole + decimals == 0) {
+            return 0;
+        }
+        len += 1 + decimals;
+    }
+    if (len > 0 && (text[len] == 'e' || text[len] == 'E')) {
+        size_t sign = text[len + 1] == '+' || text[len + 1] == '-' ? 1 : 0;
+        size_t digits = count_digits(text + len + 1 + sign);
+        len += digits > 0 ? 1 + sign + digits : 0;
+    }
+    return len;
+}
+
+/* The suffix is a prefix of the dimension followed by one of its units, exactly. */
+static bool find_suffix(const struct dimension *dim, const char *suffix, double *mul, double *div)
+{
+    for (const struct scale *prefix = dim->prefixes; prefix->name; prefix++) {
+        if (!cs_text_starts_with(suffix, prefix->name)) {
             continue;
         }
-        for (size_t p = 0; p < units[unit].n_prefixes; p++) {
-            const struct prefix *prefix = &units[unit].prefixes[p];
-            bool fits = strlen(prefix->text) == n - m && strncmp(prefix->text, text, n - m) == 0;
-            if (fits && (s->prefixed || p == 0)) {
-                *factor = prefix->factor * s->factor;
+        for (const struct scale *unit = dim->units; unit->name; unit++) {
+            if (strcmp(suffix + strlen(prefix->name), unit->name) == 0) {
+                *mul = prefix->mul * unit->mul;
+                *div = prefix->div * unit->div;
                 return true;
             }
         }
@@ -111,138 +126,151 @@ static bool match_unit(const char *text, enum cs_unit unit, double *factor)
     return false;
 }
 
-static const char *clip(const char *text, char *buf, size_t bytes)
+cs_status cs_units_parse(const char *text, enum cs_unit unit, const char *what, struct cs_loc loc,
+                         double *value, struct cs_err *err)
 {
-    if (strlen(text) < bytes) {
-        return text;
+    const struct dimension *dim = dimension_of(unit);
+    char shown[CS_TEXT_CLIP_BYTES];
+    char shown_suffix[CS_TEXT_CLIP_BYTES];
+    cs_text_clip(text, shown);
+    if (text[0] == '\0') {
+        return cs_err_set(err, CS_E_INPUT, loc, "'%s' has no value, write for example %s", what,
+                          dim->example);
     }
-    memcpy(buf, text, bytes - 4);
-    memcpy(buf + bytes - 4, "...", 4);
-    return buf;
+    if (text[0] == '-' && number_length(text + 1) > 0) {
+        return cs_err_set(err, CS_E_INPUT, loc,
+                          "'%s' is '%s', but must not be negative, write for example %s", what, shown,
+                          dim->example);
+    }
+    const char *number = text[0] == '+' ? text + 1 : text;
+    const char *suffix = number + number_length(number);
+    if (suffix == number) {
+        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s', but should be a number such as %s", what,
+                          shown, dim->example);
+    }
+    size_t spaces = strspn(suffix, " ");
+    suffix += suffix[spaces] != '\0' ? spaces : 0; /* "64 GiB" is fine, "64 " is not */
+    double mul = 1;
+    double div = 1;
+    if (!find_suffix(dim, suffix, &mul, &div)) {
+        if (suffix[0] == '\0') {
+            return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s' without a unit, write for example %s", what,
+                              shown, dim->example);
+        }
+        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s' with unknown unit '%s', write for example %s",
+                          what, shown, cs_text_clip(suffix, shown_suffix), dim->example);
+    }
+    double result = strtod(number, NULL) * mul / div;
+    if (!isfinite(result)) {
+        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s', which is too large, write for example %s",
+                          what, shown, dim->example);
+    }
+    *value = result;
+    return CS_OK;
 }
 
-cs_status cs_units_parse(const char *text, enum cs_unit unit, const char *what, struct cs_loc loc, double *value,
+static cs_status bad_int(const char *text, int64_t min, int64_t max, const char *what, struct cs_loc loc,
                          struct cs_err *err)
 {
-    char shown[64];
-    const char *end = scan_number(text);
-    if (end == text) {
-        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s', expected a number with a unit, such as %s", what,
-                          clip(text, shown, sizeof shown), units[unit].example);
+    char shown[CS_TEXT_CLIP_BYTES];
+    char range[64] = "";
+    if (min != INT64_MIN && max != INT64_MAX) {
+        (void)snprintf(range, sizeof range, " from %lld to %lld", (long long)min, (long long)max);
+    } else if (min != INT64_MIN) {
+        (void)snprintf(range, sizeof range, " of at least %lld", (long long)min);
+    } else if (max != INT64_MAX) {
+        (void)snprintf(range, sizeof range, " of at most %lld", (long long)max);
     }
-    const char *suffix = end;
-    while (*suffix == ' ') {
-        suffix++;
+    if (text[0] == '\0') {
+        return cs_err_set(err, CS_E_INPUT, loc, "'%s' has no value, but should be an integer%s", what, range);
     }
-    double factor = 1;
-    if (!match_unit(suffix, unit, &factor)) {
-        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s', %s: write it like %s", what,
-                          clip(text, shown, sizeof shown), *suffix ? "its unit is not known here" : "it has no unit",
-                          units[unit].example);
-    }
-    double number = strtod(text, NULL) * factor;
-    if (!isfinite(number)) {
-        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s', which is too large", what,
-                          clip(text, shown, sizeof shown));
-    }
-    *value = number;
-    return CS_OK;
+    return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s', but should be an integer%s", what,
+                      cs_text_clip(text, shown), range);
 }
 
 cs_status cs_int_parse(const char *text, int64_t min, int64_t max, const char *what, struct cs_loc loc,
                        int64_t *value, struct cs_err *err)
 {
-    char shown[64];
-    const char *at = text + (*text == '-');
-    bool digits = *at != '\0';
-    for (const char *c = at; *c; c++) {
-        digits = digits && isdigit((unsigned char)*c);
+    const char *digits = text + (text[0] == '-' || text[0] == '+' ? 1 : 0);
+    size_t len = count_digits(digits);
+    if (len == 0 || digits[len] != '\0') {
+        return bad_int(text, min, max, what, loc, err);
     }
     errno = 0;
-    long long number = digits ? strtoll(text, NULL, 10) : 0;
-    if (!digits) {
-        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s', expected a whole number", what,
-                          clip(text, shown, sizeof shown));
+    long long result = strtoll(text, NULL, 10);
+    if (errno != 0 || result < min || result > max) {
+        return bad_int(text, min, max, what, loc, err);
     }
-    if (errno == ERANGE || number < min || number > max) {
-        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is %s, expected %lld to %lld", what,
-                          clip(text, shown, sizeof shown), (long long)min, (long long)max);
-    }
-    *value = number;
+    *value = result;
     return CS_OK;
 }
 
-cs_status cs_real_parse(const char *text, const char *what, struct cs_loc loc, double *value, struct cs_err *err)
+cs_status cs_real_parse(const char *text, const char *what, struct cs_loc loc, double *value,
+                        struct cs_err *err)
 {
-    char shown[64];
-    const char *start = text + (*text == '-' || *text == '+');
-    const char *end = scan_number(start);
-    double number = end != start && !*end ? strtod(text, NULL) : (double)NAN;
-    if (!isfinite(number)) {
-        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s', expected a number", what,
-                          clip(text, shown, sizeof shown));
+    char shown[CS_TEXT_CLIP_BYTES];
+    if (text[0] == '\0') {
+        return cs_err_set(err, CS_E_INPUT, loc, "'%s' has no value, but should be a number", what);
     }
-    *value = number;
+    const char *number = text + (text[0] == '-' || text[0] == '+' ? 1 : 0);
+    size_t len = number_length(number);
+    if (len == 0 || number[len] != '\0') {
+        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s', but should be a number", what,
+                          cs_text_clip(text, shown));
+    }
+    double result = strtod(text, NULL);
+    if (!isfinite(result)) {
+        return cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%s', which is too large", what,
+                          cs_text_clip(text, shown));
+    }
+    *value = result;
     return CS_OK;
 }
 
-struct scale {
-    double from;
-    double factor;
-    const char *text;
-};
-
-static const struct scale *scales_of(enum cs_unit unit)
+/* A magnitude to the three digits it will show, so that the unit is chosen for what is seen: 999.6 MB/s is
+ * shown as 1.00 GB/s. */
+static double round_shown(double magnitude)
 {
-    static const struct scale byte[] = {{0x1p40, 0x1p40, " TiB"}, {0x1p30, 0x1p30, " GiB"}, {0x1p20, 0x1p20, " MiB"},
-                                        {0x1p10, 0x1p10, " KiB"}, {0, 1, " B"}};
-    static const struct scale rate[] = {{1e12, 1e12, " TB/s"}, {1e9, 1e9, " GB/s"}, {1e6, 1e6, " MB/s"},
-                                        {1e3, 1e3, " kB/s"},   {0, 1, " B/s"}};
-    static const struct scale time[] = {{86400, 86400, " d"}, {3600, 3600, " h"}, {60, 60, " min"}, {1, 1, " s"},
-                                        {1e-3, 1e-3, " ms"},  {1e-6, 1e-6, " us"}, {0, 1e-9, " ns"}};
-    static const struct scale flop[] = {{1e15, 1e15, " PFLOPS"}, {1e12, 1e12, " TFLOPS"}, {1e9, 1e9, " GFLOPS"},
-                                        {1e6, 1e6, " MFLOPS"},   {0, 1, " FLOPS"}};
-    static const struct scale hertz[] = {{1e9, 1e9, " GHz"}, {1e6, 1e6, " MHz"}, {1e3, 1e3, " kHz"}, {0, 1, " Hz"}};
-    static const struct scale watt[] = {{1e6, 1e6, " MW"}, {1e3, 1e3, " kW"}, {0, 1, " W"}};
-    static const struct scale plain[] = {{1e12, 1e12, "T"}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e3, 1e3, "k"}, {0, 1, ""}};
-    static const struct scale fraction[] = {{0, 0.01, " %"}};
-    switch (unit) {
-    case CS_UNIT_BYTES:
-        return byte;
-    case CS_UNIT_BYTES_PER_S:
-        return rate;
-    case CS_UNIT_SECONDS:
-        return time;
-    case CS_UNIT_FLOP_PER_S:
-        return flop;
-    case CS_UNIT_HERTZ:
-        return hertz;
-    case CS_UNIT_WATT:
-        return watt;
-    case CS_UNIT_FRACTION:
-        return fraction;
-    case CS_UNIT_NONE:
-        break;
+    if (magnitude < 9.995) {
+        return round(magnitude * 100) / 100;
     }
-    return plain;
+    return magnitude < 99.95 ? round(magnitude * 10) / 10 : round(magnitude);
+}
+
+/* The largest unit of which there is at least one. */
+static const struct scale *fitting_scale(const struct scale *scales, double magnitude)
+{
+    const struct scale *best = scales;
+    for (const struct scale *next = scales + 1; next->name; next++) {
+        double next_in_best = next->mul / next->div * best->div / best->mul;
+        if (round_shown(magnitude / best->mul * best->div) >= next_in_best) {
+            best = next;
+        }
+    }
+    return best;
 }
 
 char *cs_units_format(double value, enum cs_unit unit, char *buf, size_t buf_bytes)
 {
+    const struct scale *smallest = dimension_of(unit)->shown;
     if (!isfinite(value)) {
-        snprintf(buf, buf_bytes, "%s", isnan(value) ? "unknown" : "unlimited");
+        (void)snprintf(buf, buf_bytes, "%s", isnan(value) ? "unknown" : value > 0 ? "infinite" : "-infinite");
         return buf;
     }
-    const struct scale *scale = scales_of(unit);
-    while (fabs(value) < scale->from) {
-        scale++;
+    double magnitude = fabs(value);
+    const struct scale *scale = fitting_scale(smallest, magnitude);
+    double shown = magnitude / scale->mul * scale->div;
+    const char *sign = value < 0 ? "-" : "";
+    if (magnitude <= 0) {
+        (void)snprintf(buf, buf_bytes, "0%s", unit == CS_UNIT_SECONDS ? " s" : scale->name);
+    } else if (scale == smallest && scale->div <= 1 && shown <= floor(shown)) { /* whole: "512 B", "400 W" */
+        (void)snprintf(buf, buf_bytes, "%s%.0f%s", sign, shown, scale->name);
+    } else if (shown >= 1e4 || shown < 0.0995) {
+        (void)snprintf(buf, buf_bytes, "%s%.3g%s", sign, shown, scale->name);
+    } else {
+        /* Below 1 in a larger unit only by rounding up: 59.96 s is 1.00 min. */
+        int decimals = shown < 0.9995 && scale == smallest ? 3 : shown < 9.995 ? 2 : shown < 99.95 ? 1 : 0;
+        (void)snprintf(buf, buf_bytes, "%s%.*f%s", sign, decimals, shown, scale->name);
     }
-    if (value == 0) {
-        snprintf(buf, buf_bytes, "0%s", scale->text);
-        return buf;
-    }
-    double shown = value / scale->factor;
-    int decimals = fabs(shown) < 9.995 ? 2 : fabs(shown) < 999.95 ? 1 : 0;
-    snprintf(buf, buf_bytes, "%.*f%s", decimals, shown, scale->text);
     return buf;
 }

@@ -328,13 +328,14 @@ static const struct built *built_of(const struct cs_yaml_node *node)
 }
 
 /* Entries of one map behind a merge key. They count as nodes, also those that lose against a key that is
- * there already: that bounds the work. */
-static cs_status merge_map(struct loader *l, struct entries *entries, const struct cs_yaml_node *map)
+ * there already: that bounds the work. `loc` is the merge key's. */
+static cs_status merge_map(struct loader *l, struct entries *entries, const struct cs_yaml_node *map,
+                           struct cs_loc loc)
 {
     cs_status st = CS_OK;
     for (int32_t i = 0; i < map->n; i++) {
         const struct built *value = built_of(map->items[i]);
-        CS_TRY(count_nodes(l, 1 + value->n_nodes, map->loc));
+        CS_TRY(count_nodes(l, 1 + value->n_nodes, loc));
         add_entry(entries, built_of(map->keys[i]), value, true);
     }
 out:
@@ -347,7 +348,7 @@ static cs_status merge_value(struct loader *l, struct entries *entries, const st
 {
     cs_status st = CS_OK;
     if (value->kind == CS_YAML_MAP) {
-        CS_TRY(merge_map(l, entries, value));
+        CS_TRY(merge_map(l, entries, value, key->loc));
         goto out;
     }
     bool maps = value->kind == CS_YAML_LIST;
@@ -359,7 +360,7 @@ static cs_status merge_value(struct loader *l, struct entries *entries, const st
         goto out;
     }
     for (int32_t i = 0; i < value->n; i++) {
-        CS_TRY(merge_map(l, entries, value->items[i]));
+        CS_TRY(merge_map(l, entries, value->items[i], key->loc));
     }
 out:
     return st;

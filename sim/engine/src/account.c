@@ -2,7 +2,8 @@
 
 /* Position of `t` seconds in a delay: how much of it was computing, how much crossed nodes. Points are few;
  * inside one operation everything is proportional. */
-static void delay_at(const struct cs__step *step, double scale, double t, double *computing_s, double *cross_s)
+static void delay_at(const struct cs__step *step, double scale, double t, double *computing_s,
+                     double *cross_s)
 {
     t /= scale;
     int32_t low = 0;

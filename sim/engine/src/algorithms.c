@@ -182,8 +182,9 @@ static int32_t halving_phase(enum cs_coll coll, int32_t g, int32_t phase, double
 static const char *tree_refuses(enum cs_coll coll, int32_t g)
 {
     (void)g;
-    return coll == CS_COLL_ALL_REDUCE || coll == CS_COLL_BROADCAST ? NULL
-                                                                     : "a tree does all-reduce and broadcast only";
+    return coll == CS_COLL_ALL_REDUCE || coll == CS_COLL_BROADCAST
+               ? NULL
+               : "a tree does all-reduce and broadcast only";
 }
 
 static int32_t tree_n_phases(enum cs_coll coll, int32_t g)
@@ -233,8 +234,9 @@ static int32_t pairwise_phase(enum cs_coll coll, int32_t g, int32_t phase, doubl
 static const char *bruck_refuses(enum cs_coll coll, int32_t g)
 {
     (void)g;
-    return coll == CS_COLL_ALL_GATHER || coll == CS_COLL_ALL_TO_ALL ? NULL
-                                                                      : "Bruck does all-gather and all-to-all only";
+    return coll == CS_COLL_ALL_GATHER || coll == CS_COLL_ALL_TO_ALL
+               ? NULL
+               : "Bruck does all-gather and all-to-all only";
 }
 
 static int32_t bruck_n_phases(enum cs_coll coll, int32_t g)

@@ -25,7 +25,8 @@ static void load_links(const struct tally *t, int32_t flow_class, int32_t owner,
 }
 
 /* A group class is counted by the class of its representative's first member. */
-static bool speaks_for_group(const struct cs__system *s, int32_t comm, int32_t group_class, int32_t rank_class)
+static bool speaks_for_group(const struct cs__system *s, int32_t comm, int32_t group_class,
+                             int32_t rank_class)
 {
     const struct cs_comm *c = &s->trace->comms[comm];
     int32_t first = c->members[c->group_first[s->comms[comm].rep_group[group_class]]];
@@ -131,7 +132,8 @@ static void name_users(const struct tally *t, int32_t link_class, char *text, si
         if (by_owner[best] <= 0) {
             break;
         }
-        used += (size_t)snprintf(text + used, bytes - used, "%s%.20s", n ? ", " : "", owner_name(t->system->trace, best));
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.20s", n ? ", " : "",
+                                 owner_name(t->system->trace, best));
         by_owner[best] = 0;
     }
 }

@@ -83,7 +83,7 @@ struct executors {
 
 static int64_t executor(int32_t class, int32_t stream)
 {
-    return ((int64_t)class << 16) | stream;
+    return ((int64_t) class << 16) | stream;
 }
 
 static void narrow(struct executors *e, const int64_t *who, int32_t n)
@@ -145,7 +145,8 @@ static int64_t first_flow_of(const struct cs__system *s, int32_t comm, int32_t g
             high = mid;
         }
     }
-    for (int64_t i = low; i < s->n_patterns && s->patterns[i].comm == comm && s->patterns[i].group == group; i++) {
+    for (int64_t i = low; i < s->n_patterns && s->patterns[i].comm == comm && s->patterns[i].group == group;
+         i++) {
         if (s->patterns[i].coll == coll && s->patterns[i].algorithm == algorithm) {
             return s->patterns[i].first_flow;
         }
@@ -154,12 +155,18 @@ static int64_t first_flow_of(const struct cs__system *s, int32_t comm, int32_t g
     return -1;
 }
 
-/* Closed form on the quotient: every flow class once, its load counted as often as it crosses a link. */
-static double phase_closed_s(const struct cs__system *s, const struct cs_coll_phase *phase, const int32_t *classes,
-                             double *load_bytes, bool *seen)
+/* Load of a link class's representative in a phase. */
+struct load {
+    double bytes;
+    double first_s; /* smallest latency of a flow on it: it is busy from then on */
+};
+
+/* Closed form on the quotient (see cs_coll_closed_form_s): every flow class once, its load counted as often
+ * as it crosses a link. */
+static double phase_closed_s(const struct cs__system *s, const struct cs_coll_phase *phase,
+                             const int32_t *classes, struct load *loads, bool *seen)
 {
-    double latency_s = 0;
-    double transfer_s = 0;
+    double round_s = 0;
     for (int32_t i = 0; i < phase->n_flows; i++) {
         const struct cs__flow_class *class = &s->flow_classes[classes[i]];
         if (seen[classes[i]]) {
@@ -167,14 +174,15 @@ static double phase_closed_s(const struct cs__system *s, const struct cs_coll_ph
         }
         seen[classes[i]] = true;
         double bytes = phase->flows[i].bytes;
-        latency_s = class->latency_s > latency_s ? class->latency_s : latency_s;
-        transfer_s = fmax(transfer_s, bytes / class->cap_bytes_per_s);
+        round_s = fmax(round_s, class->latency_s + bytes / class->cap_bytes_per_s);
         for (int32_t u = 0; u < class->n_uses; u++) {
             const struct cs__use *use = &s->uses[class->first_use + u];
             int32_t rep = s->link_classes[use->link_class].rep;
+            struct load *load = &loads[use->link_class];
             if (cs_routes_link(s->routes, rep)->shared) {
-                load_bytes[use->link_class] += bytes * use->count;
-                transfer_s = fmax(transfer_s, load_bytes[use->link_class] / s->link_bytes_per_s[rep]);
+                load->first_s = load->bytes > 0 ? fmin(load->first_s, class->latency_s) : class->latency_s;
+                load->bytes += bytes * use->count;
+                round_s = fmax(round_s, load->first_s + load->bytes / s->link_bytes_per_s[rep]);
             }
         }
     }
@@ -182,13 +190,14 @@ static double phase_closed_s(const struct cs__system *s, const struct cs_coll_ph
         const struct cs__flow_class *class = &s->flow_classes[classes[i]];
         seen[classes[i]] = false;
         for (int32_t u = 0; u < class->n_uses; u++) {
-            load_bytes[s->uses[class->first_use + u].link_class] = 0;
+            loads[s->uses[class->first_use + u].link_class] = (struct load){0};
         }
     }
-    return phase->n_rounds * (latency_s + transfer_s);
+    return phase->n_rounds * round_s;
 }
 
-static void bind_flows(struct cs__system *s, struct cs__binding *b, int64_t first_flow, double *load_bytes, bool *seen)
+static void bind_flows(struct cs__system *s, struct cs__binding *b, int64_t first_flow, struct load *loads,
+                       bool *seen)
 {
     int32_t n_flows = 0;
     for (int32_t p = 0; p < b->plan.n_phases; p++) {
@@ -204,18 +213,19 @@ static void bind_flows(struct cs__system *s, struct cs__binding *b, int64_t firs
             const struct cs__flow_class *class = &s->flow_classes[f];
             b->flow_class[at] = f;
             b->cross = b->cross || class->cross;
-            b->group_bytes[class->cross ? CS_FABRIC_INTER : CS_FABRIC_INTRA] += phase->flows[i].bytes * phase->n_rounds;
+            b->group_bytes[class->cross ? CS_FABRIC_INTER : CS_FABRIC_INTRA] +=
+                phase->flows[i].bytes * phase->n_rounds;
             for (int32_t u = 0; u < class->n_uses; u++) {
                 b->quiet = b->quiet && s->link_classes[s->uses[class->first_use + u].link_class].quiet;
             }
         }
-        b->closed_s += phase_closed_s(s, phase, b->flow_class + at - phase->n_flows, load_bytes, seen);
+        b->closed_s += phase_closed_s(s, phase, b->flow_class + at - phase->n_flows, loads, seen);
     }
 }
 
 static cs_status bind_shapes(struct cs__system *s)
 {
-    double *load_bytes = cs_calloc((size_t)s->n_link_classes + 1, sizeof *load_bytes);
+    struct load *loads = cs_calloc((size_t)s->n_link_classes + 1, sizeof *loads);
     bool *seen = cs_calloc((size_t)s->n_flow_classes + 1, sizeof *seen);
     s->bindings = CS_ARENA_NEW(&s->arena, struct cs__binding *, s->n_shapes + 1);
     for (int32_t i = 0; i < s->n_shapes; i++) {
@@ -234,10 +244,10 @@ static cs_status bind_shapes(struct cs__system *s)
             b->algorithm = b->plan.algorithm;
             b->overhead_s = n > 1 ? s->platform->devices[members[0]].chip->collective_overhead_s : 0;
             int64_t first = first_flow_of(s, shape->comm, group, shape->coll, b->algorithm);
-            bind_flows(s, b, first, load_bytes, seen);
+            bind_flows(s, b, first, loads, seen);
         }
     }
-    cs_free(load_bytes);
+    cs_free(loads);
     cs_free(seen);
     return CS_OK;
 }
@@ -317,7 +327,8 @@ static void explain_group_kind(const struct cs__system *s, int32_t c, struct cs_
 
 void cs__system_explain(const struct cs__system *s, struct cs_strbuf *out)
 {
-    cs_strbuf_addf(out, "%d ranks in %d classes after %d refinements, %lld flows in %d classes, %d link classes\n",
+    cs_strbuf_addf(out,
+                   "%d ranks in %d classes after %d refinements, %lld flows in %d classes, %d link classes\n",
                    s->trace->n_ranks, s->n_classes, s->n_rounds, (long long)s->n_flows, s->n_flow_classes,
                    s->n_link_classes);
     for (int32_t c = 0; c < s->trace->n_comms; c++) {

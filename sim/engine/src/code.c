@@ -77,8 +77,8 @@ static struct cs__step *new_step(struct emitter *e, enum cs__step_kind kind, int
     return step;
 }
 
-static void add_delay(struct emitter *e, int32_t op, double busy_s, bool computing, const struct cs__binding *b,
-                      int32_t group_size)
+static void add_delay(struct emitter *e, int32_t op, double busy_s, bool computing,
+                      const struct cs__binding *b, int32_t group_size)
 {
     struct cs__step *last = e->n_steps > 0 ? &e->steps[e->n_steps - 1] : NULL;
     if (!e->merge || !last || last->kind != CS__STEP_DELAY) {
@@ -98,12 +98,13 @@ static void add_delay(struct emitter *e, int32_t op, double busy_s, bool computi
     last->n_points++;
 }
 
-static void translate_op(const struct cs__system *s, const struct profile *p, const struct cs_op *op, int32_t index,
-                         struct emitter *e)
+static void translate_op(const struct cs__system *s, const struct profile *p, const struct cs_op *op,
+                         int32_t index, struct emitter *e)
 {
     switch ((enum cs_op_type)op->type) {
     case CS_OP_COMPUTE:
-        add_delay(e, index, cs_chip_op_time_s(p->chip, &s->trace->costs[op->cost]) * p->slowdown, true, NULL, 1);
+        add_delay(e, index, cs_chip_op_time_s(p->chip, &s->trace->costs[op->cost]) * p->slowdown, true, NULL,
+                  1);
         break;
     case CS_OP_COLLECTIVE: {
         int32_t shape = cs__system_shape(s, op->comm, op->coll, op->bytes);
@@ -170,7 +171,7 @@ void cs__codebook_build(struct cs__codebook *book, const struct cs__system *s, b
     memset(book, 0, sizeof *book);
     struct cs_arena scratch = {0};
     int32_t n_blocks = s->trace->n_blocks;
-    book->code = CS_ARENA_NEW(&book->arena, const struct cs__code *, (int64_t)s->n_classes * n_blocks + 1);
+    book->code = CS_ARENA_NEW(&book->arena, const struct cs__code *, (int64_t)s->n_classes *n_blocks + 1);
     struct profile *profiles = CS_ARENA_NEW(&scratch, struct profile, s->n_classes);
     int32_t *leader = CS_ARENA_NEW(&scratch, int32_t, s->n_classes); /* first class with the same profile */
     for (int32_t k = 0; k < s->n_classes; k++) {

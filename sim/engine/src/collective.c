@@ -2,13 +2,12 @@
 
 #include "algorithms_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *const cs_algorithm_names[] = {
-    "auto",  "ring",         "mesh",
-    "halving-doubling", "tree", "pairwise",
-    "bruck", "hierarchical", "hierarchical-hd",
-    NULL,
+    "auto",     "ring",  "mesh",         "halving-doubling", "tree",
+    "pairwise", "bruck", "hierarchical", "hierarchical-hd",  NULL,
 };
 
 /* Between nodes HCCL moves from halving-doubling to the ring as messages grow; the size is not published,
@@ -26,7 +25,7 @@ struct by_node {
 static void arrange(const struct cs_platform *platform, const int32_t *members, int32_t n_members,
                     struct by_node *out)
 {
-    int32_t *node_of = cs_calloc((size_t)n_members, sizeof *node_of);   /* order of first appearance */
+    int32_t *node_of = cs_calloc((size_t)n_members, sizeof *node_of); /* order of first appearance */
     int32_t *count = cs_calloc((size_t)n_members, sizeof *count);
     int32_t *index_of_node = cs_malloc((size_t)platform->n_nodes * sizeof *index_of_node);
     memset(index_of_node, 0xff, (size_t)platform->n_nodes * sizeof *index_of_node);
@@ -72,7 +71,8 @@ static enum cs_algorithm between_nodes(enum cs_coll coll, enum cs_algorithm algo
     return algorithm == CS_ALGO_HIERARCHICAL_HD ? CS_ALGO_HALVING_DOUBLING : CS_ALGO_RING;
 }
 
-static const char *hierarchical_refuses(enum cs_coll coll, enum cs_algorithm algorithm, const struct by_node *nodes)
+static const char *hierarchical_refuses(enum cs_coll coll, enum cs_algorithm algorithm,
+                                        const struct by_node *nodes)
 {
     if (!nodes->uniform) {
         return "a hierarchical form needs the same number of members on every node";
@@ -83,8 +83,8 @@ static const char *hierarchical_refuses(enum cs_coll coll, enum cs_algorithm alg
     return cs__flat_algorithm(between_nodes(coll, algorithm))->refuses(coll, nodes->n_nodes);
 }
 
-const char *cs_coll_refuses(enum cs_coll coll, enum cs_algorithm algorithm, const struct cs_platform *platform,
-                            const int32_t *members, int32_t n_members)
+const char *cs_coll_refuses(enum cs_coll coll, enum cs_algorithm algorithm,
+                            const struct cs_platform *platform, const int32_t *members, int32_t n_members)
 {
     if (algorithm == CS_ALGO_AUTO || n_members < 2) {
         return NULL;
@@ -106,11 +106,11 @@ static enum cs_algorithm flat_choice(enum cs_coll coll, int32_t g, double bytes)
     }
     bool small = bytes < RING_FROM_BYTES;
     return small && !cs__flat_algorithm(CS_ALGO_HALVING_DOUBLING)->refuses(coll, g) ? CS_ALGO_HALVING_DOUBLING
-                                                                                      : CS_ALGO_RING;
+                                                                                    : CS_ALGO_RING;
 }
 
-static enum cs_algorithm choose(enum cs_coll coll, const struct cs_platform *platform, const struct by_node *nodes,
-                                int32_t n_members, double bytes)
+static enum cs_algorithm choose(enum cs_coll coll, const struct cs_platform *platform,
+                                const struct by_node *nodes, int32_t n_members, double bytes)
 {
     if (nodes->n_nodes == 1) {
         bool switched = strcmp(platform->intra, "switch") == 0;
@@ -160,7 +160,8 @@ static void close_phase(struct builder *b, int32_t rounds)
     phase->flows = cs_arena_memdup(b->arena, b->flows, (size_t)b->n_flows * sizeof *b->flows);
     phase->max_flow_bytes = 0;
     for (int32_t i = 0; i < b->n_flows; i++) {
-        phase->max_flow_bytes = b->flows[i].bytes > phase->max_flow_bytes ? b->flows[i].bytes : phase->max_flow_bytes;
+        phase->max_flow_bytes =
+            b->flows[i].bytes > phase->max_flow_bytes ? b->flows[i].bytes : phase->max_flow_bytes;
     }
     b->n_flows = 0;
 }
@@ -259,38 +260,50 @@ void cs_coll_plan_build(enum cs_coll coll, enum cs_algorithm algorithm, const st
     cs_free(nodes.positions);
 }
 
+/* Load of one link in a phase. It is busy from its first flow's arrival on. */
+struct load {
+    double bytes;
+    double first_s; /* smallest latency of a flow on it */
+};
+
+static double add_load(struct load *load, const struct cs_link *link, double bytes, double latency_s)
+{
+    if (load->bytes <= 0) {
+        load->first_s = latency_s;
+    }
+    load->first_s = latency_s < load->first_s ? latency_s : load->first_s;
+    load->bytes = link->shared ? load->bytes + bytes : bytes > load->bytes ? bytes : load->bytes;
+    return load->first_s + load->bytes / link->bytes_per_s;
+}
+
 double cs_coll_closed_form_s(const struct cs_coll_plan *plan, const struct cs_routes *routes,
                              const int32_t *members)
 {
-    int32_t n_links = cs_routes_n_links(routes);
-    double *load_bytes = cs_calloc((size_t)n_links + 1, sizeof *load_bytes);
+    struct load *loads = cs_calloc((size_t)cs_routes_n_links(routes) + 1, sizeof *loads);
     double total_s = 0;
     for (int32_t p = 0; p < plan->n_phases; p++) {
         const struct cs_coll_phase *phase = &plan->phases[p];
-        double latency_s = 0;
-        double transfer_s = 0;
+        double round_s = 0;
         for (int32_t i = 0; i < phase->n_flows; i++) {
             const struct cs_flow *flow = &phase->flows[i];
             struct cs_route route = cs_routes_get(routes, members[flow->src], members[flow->dst]);
-            latency_s = route.latency_s > latency_s ? route.latency_s : latency_s;
             for (int32_t k = 0; k < route.n_links; k++) {
                 const struct cs_link *link = cs_routes_link(routes, route.links[k]);
-                double *load = &load_bytes[route.links[k]];
-                *load = link->shared ? *load + flow->bytes : flow->bytes > *load ? flow->bytes : *load;
-                double s = *load / link->bytes_per_s;
-                transfer_s = s > transfer_s ? s : transfer_s;
+                double alone_s = route.latency_s + flow->bytes / link->bytes_per_s;
+                double loaded_s = add_load(&loads[route.links[k]], link, flow->bytes, route.latency_s);
+                round_s = fmax(round_s, fmax(alone_s, loaded_s));
             }
         }
         for (int32_t i = 0; i < phase->n_flows; i++) {
             struct cs_route route =
                 cs_routes_get(routes, members[phase->flows[i].src], members[phase->flows[i].dst]);
             for (int32_t k = 0; k < route.n_links; k++) {
-                load_bytes[route.links[k]] = 0;
+                loads[route.links[k]] = (struct load){0};
             }
         }
-        total_s += phase->n_rounds * (latency_s + transfer_s);
+        total_s += phase->n_rounds * round_s;
     }
-    cs_free(load_bytes);
+    cs_free(loads);
     return total_s;
 }
 

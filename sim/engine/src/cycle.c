@@ -1,5 +1,7 @@
 #include "cycle_priv.h"
 
+#include "chain_priv.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +19,7 @@ struct backlog {
 struct snapshot {
     double at_s;
     double *values;
-    int32_t *calls; /* per actor */
+    int32_t *calls;              /* per actor */
     struct cs_time_shares *sums; /* per class */
     double carried_bytes[CS_N_FABRICS];
     int64_t n_operations;
@@ -108,8 +110,8 @@ struct cs__cycle *cs__cycle_new(struct cs__sim *sim)
     for (int32_t c = 0; c < t->n_comms; c++) {
         n_meetings += sim->system->comms[c].n_group_classes;
     }
-    cycle->n_values = VALUES_PER_ACTOR * sim->n_actors + cycle->n_backlogs + t->n_chans * sim->system->n_classes +
-                      n_meetings;
+    cycle->n_values = VALUES_PER_ACTOR * sim->n_actors + cycle->n_backlogs +
+                      t->n_chans * sim->system->n_classes + n_meetings;
     for (int32_t i = 0; i <= LONGEST_PERIOD; i++) {
         cycle->ring[i].values = CS_ARENA_NEW(&cycle->arena, double, cycle->n_values + 1);
         cycle->ring[i].calls = CS_ARENA_NEW(&cycle->arena, int32_t, sim->n_actors);
@@ -184,8 +186,8 @@ static int64_t periods_ahead(const struct cs_program *program, int32_t call, int
     return run > 0 ? (run - 1) / period_calls : 0;
 }
 
-static void add_periods(struct cs_time_shares *sum, const struct cs_time_shares *now, const struct cs_time_shares *then,
-                        double n)
+static void add_periods(struct cs_time_shares *sum, const struct cs_time_shares *now,
+                        const struct cs_time_shares *then, double n)
 {
     sum->computing_s += n * (now->computing_s - then->computing_s);
     sum->comm_s += n * (now->comm_s - then->comm_s);
@@ -218,6 +220,7 @@ static void skip(struct cs__sim *sim, const struct snapshot *now, const struct s
         sim->carried_bytes[f] += (double)n * (now->carried_bytes[f] - then->carried_bytes[f]);
     }
     sim->n_operations += n * (now->n_operations - then->n_operations);
+    cs__chain_skip(sim, now->at_s - then->at_s, (double)n);
     sim->skipped_s += (double)n * (now->at_s - then->at_s);
     sim->cycle->n_boundaries = 0;
     memset(sim->cycle->streak, 0, sizeof sim->cycle->streak);
@@ -226,7 +229,8 @@ static void skip(struct cs__sim *sim, const struct snapshot *now, const struct s
 void cs__cycle_call(struct cs__sim *sim, struct cs__actor *actor)
 {
     struct cs__cycle *cycle = sim->cycle;
-    if (actor != cycle->reference || program_of(sim, actor->class)->calls[actor->call].block != cycle->block) {
+    if (actor != cycle->reference ||
+        program_of(sim, actor->class)->calls[actor->call].block != cycle->block) {
         return;
     }
     struct snapshot *now = &cycle->ring[cycle->n_boundaries % (LONGEST_PERIOD + 1)];

@@ -28,6 +28,8 @@ void cs_run_release(struct cs_run *run)
     cs_free(run->links);
     cs_free(run->ranks);
     cs_free(run->folding);
+    cs_free(run->path);
+    cs_free(run->path_stages);
     memset(run, 0, sizeof *run);
 }
 
@@ -63,7 +65,8 @@ static cs_status write_quotient(struct task *task, int *fd, struct cs_err *err)
     }
     cs_free(xml);
     if (*fd < 0 || done < bytes) {
-        return cs_err_set(err, CS_E_IO, CS_NOLOC, "cannot hold the folded platform in memory: %s", strerror(errno));
+        return cs_err_set(err, CS_E_IO, CS_NOLOC, "cannot hold the folded platform in memory: %s",
+                          strerror(errno));
     }
     snprintf(task->quotient_path, sizeof task->quotient_path, "/proc/self/fd/%d", *fd);
     return CS_OK;
@@ -92,10 +95,12 @@ static double clock_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static cs_status check_options(const struct cs_trace *trace, const struct cs_run_options *o, struct cs_err *err)
+static cs_status check_options(const struct cs_trace *trace, const struct cs_run_options *o,
+                               struct cs_err *err)
 {
     if (o->fidelity == CS_FIDELITY_ANALYTIC) {
-        return cs_err_set(err, CS_E_INPUT, CS_NOLOC, "fidelity 'analytic' is not a replay: use folded or full");
+        return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                          "fidelity 'analytic' is not a replay: use folded or full");
     }
     if (!(o->jitter_frac >= 0 && o->jitter_frac <= 1)) {
         return cs_err_set(err, CS_E_INPUT, CS_NOLOC, "jitter %g is outside 0 to 1", o->jitter_frac);
@@ -112,8 +117,8 @@ static cs_status check_options(const struct cs_trace *trace, const struct cs_run
     return CS_OK;
 }
 
-cs_status cs_engine_run(const struct cs_trace *trace, struct cs_routes *routes, const struct cs_run_options *options,
-                        struct cs_run *run, struct cs_err *err)
+cs_status cs_engine_run(const struct cs_trace *trace, struct cs_routes *routes,
+                        const struct cs_run_options *options, struct cs_run *run, struct cs_err *err)
 {
     cs_status st = CS_OK;
     double start_s = clock_s();

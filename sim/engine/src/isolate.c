@@ -141,8 +141,8 @@ static void last_words(char *tail, size_t n, char *line, size_t line_bytes)
     tail[n < LAST_WORDS_MAX ? n : LAST_WORDS_MAX - 1] = '\0';
     bool important = false;
     for (char *save = NULL, *at = strtok_r(tail, "\n", &save); at; at = strtok_r(NULL, "\n", &save)) {
-        bool now = strstr(at, "CRITICAL") || strstr(at, "ERROR") || strstr(at, "Error") ||
-                   strstr(at, "Assertion");
+        bool now =
+            strstr(at, "CRITICAL") || strstr(at, "ERROR") || strstr(at, "Error") || strstr(at, "Assertion");
         if (now || !important) {
             best = at;
             important = important || now;
@@ -209,7 +209,8 @@ cs_status cs__isolate(cs__isolated_fn fn, void *context, double time_limit_s, ch
     struct collected *got = cs_calloc(1, sizeof *got);
     cs_status st;
     if (pid < 0) {
-        st = cs_err_set(err, CS_E_IO, CS_NOLOC, "cannot start a simulation process: %s", strerror(fork_errno));
+        st =
+            cs_err_set(err, CS_E_IO, CS_NOLOC, "cannot start a simulation process: %s", strerror(fork_errno));
     } else {
         collect(pipes.answer[0], pipes.words[0], time_limit_s, got);
         if (got->timed_out) {

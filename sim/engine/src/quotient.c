@@ -78,13 +78,16 @@ static void add_links(const struct cs__system *s, const int64_t *common, struct 
         const struct cs__flow_class *class = &s->flow_classes[f];
         if (class->sim_pair >= 0) {
             double cap = isfinite(class->cap_bytes_per_s) ? class->cap_bytes_per_s : 1e18;
-            cs_strbuf_addf(xml, "<link id=\"f%d\" bandwidth=\"%.17gBps\" latency=\"%.17gs\" sharing_policy=\"FATPIPE\"/>\n",
-                           f, cap, class->latency_s);
+            cs_strbuf_addf(
+                xml,
+                "<link id=\"f%d\" bandwidth=\"%.17gBps\" latency=\"%.17gs\" sharing_policy=\"FATPIPE\"/>\n",
+                f, cap, class->latency_s);
         }
     }
 }
 
-static void add_routes(const struct cs__system *s, const int64_t *common, int32_t n_hosts, struct cs_strbuf *xml)
+static void add_routes(const struct cs__system *s, const int64_t *common, int32_t n_hosts,
+                       struct cs_strbuf *xml)
 {
     for (int32_t f = 0; f < s->n_flow_classes; f++) {
         const struct cs__flow_class *class = &s->flow_classes[f];
@@ -118,8 +121,9 @@ char *cs__quotient_xml(struct cs__system *s, int32_t *n_hosts, size_t *bytes)
         class->sim_pair = class->sim_pair >= 0 ? nth_pair(class->sim_pair, *n_hosts) : -1;
     }
     struct cs_strbuf xml = {0};
-    cs_strbuf_add(&xml, "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
-                        "<platform version=\"4.1\">\n<zone id=\"quotient\" routing=\"Full\">\n");
+    cs_strbuf_add(&xml,
+                  "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+                  "<platform version=\"4.1\">\n<zone id=\"quotient\" routing=\"Full\">\n");
     for (int32_t h = 0; h < *n_hosts; h++) {
         cs_strbuf_addf(&xml, "<host id=\"h%d\" speed=\"1Gf\"/>\n", h);
     }

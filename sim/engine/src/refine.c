@@ -231,7 +231,8 @@ void cs__system_refine(struct cs__system *s, bool discrete)
     for (;;) {
         colour_flows(s, &c);
         colour_groups(s, &c);
-        int64_t distinct = count_distinct(c.rank, c.n_ranks, scratch) + count_distinct(c.link, c.n_links, scratch);
+        int64_t distinct =
+            count_distinct(c.rank, c.n_ranks, scratch) + count_distinct(c.link, c.n_links, scratch);
         if (distinct == before) {
             break; /* a refinement only ever splits: equal counts mean equal partitions */
         }

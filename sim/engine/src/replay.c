@@ -1,5 +1,6 @@
 #include "replay_priv.h"
 
+#include "chain_priv.h"
 #include "cycle_priv.h"
 #include "quotient_priv.h"
 
@@ -29,7 +30,7 @@ static void fall_asleep(struct cs__actor *self, enum cs__status status)
 static void wake_up(struct cs__actor *self, struct cs__actor *other)
 {
     other->status = CS__RUNNING;
-    other->cause = self->node;
+    other->node = self->node; /* what ended now let it go on */
     self->sim->n_awake++;
     sg_sem_release(other->wake);
 }
@@ -63,9 +64,9 @@ static void add_span(struct cs__actor *self, int32_t op_index, int32_t lane, dou
 static int32_t lane_of(const struct cs__sim *sim, const struct cs_op *op)
 {
     const struct cs_trace *t = sim->system->trace;
-    return op->type == CS_OP_COLLECTIVE                          ? t->comms[op->comm].stream
+    return op->type == CS_OP_COLLECTIVE                       ? t->comms[op->comm].stream
            : op->type == CS_OP_SEND || op->type == CS_OP_RECV ? t->chans[op->comm].stream
-                                                                 : op->stream;
+                                                              : op->stream;
 }
 
 static void span_of_step(struct cs__actor *self, const struct cs__step *step, double start_s)
@@ -108,8 +109,8 @@ static void do_delay(struct cs__actor *self, const struct cs__step *step)
     if (is_compute(self)) {
         cs__account_delay(&rank->account, step, scale, start_s);
     } else {
-        cs__account_move(&rank->account, 1, step->n_points > 0 && step->points[step->n_points - 1].cross_s > 0,
-                         start_s);
+        cs__account_move(&rank->account, 1,
+                         step->n_points > 0 && step->points[step->n_points - 1].cross_s > 0, start_s);
     }
     if (step->delay_s > 0) {
         sg_actor_sleep_for(step->delay_s * scale);
@@ -118,12 +119,14 @@ static void do_delay(struct cs__actor *self, const struct cs__step *step)
     if (is_compute(self)) {
         cs__account_wait(&rank->account, false, simgrid_get_clock());
     } else {
-        cs__account_move(&rank->account, -1, step->n_points > 0 && step->points[step->n_points - 1].cross_s > 0,
+        cs__account_move(&rank->account, -1,
+                         step->n_points > 0 && step->points[step->n_points - 1].cross_s > 0,
                          simgrid_get_clock());
     }
     for (int32_t f = 0; f < CS_N_FABRICS; f++) {
         sim->carried_bytes[f] += step->rank_bytes[f] * sim->system->class_size[self->class];
     }
+    cs__chain_add(sim, self, step, start_s);
     span_of_step(self, step, start_s);
 }
 
@@ -141,9 +144,11 @@ static void do_send(struct cs__actor *self, const struct cs__step *step)
     self->status = CS__MOVING;
     self->since_s = start_s;
     int32_t rep = sim->system->class_rep[self->class];
-    cs__transfer_flow(sim, f, (double)step->bytes, sim->system->platform->devices[rep].chip->collective_overhead_s);
+    cs__transfer_flow(sim, f, (double)step->bytes,
+                      sim->system->platform->devices[rep].chip->collective_overhead_s);
     cs__account_move(&source->account, -1, class->cross, simgrid_get_clock());
     cs__account_move(&target->account, -1, class->cross, simgrid_get_clock());
+    cs__chain_add(sim, self, step, start_s);
     span_of_step(self, step, start_s);
     target->arrived[step->arg]++;
     for (int32_t i = 0; i < sim->system->trace->n_streams; i++) {
@@ -190,7 +195,8 @@ static void do_wait(struct cs__actor *self, const struct cs__step *step)
     }
 }
 
-static void move_members(struct cs__sim *sim, struct cs__actor **members, int32_t n, int32_t delta, bool cross)
+static void move_members(struct cs__sim *sim, struct cs__actor **members, int32_t n, int32_t delta,
+                         bool cross)
 {
     double now_s = simgrid_get_clock();
     for (int32_t i = 0; i < n; i++) {
@@ -203,9 +209,10 @@ static void drive(struct cs__actor *self, const struct cs__binding *b, struct cs
 {
     struct cs__sim *sim = self->sim;
     struct cs__actor **members = meeting->here;
+    double start_s = simgrid_get_clock();
     for (int32_t i = 0; i < n; i++) {
         members[i]->status = CS__MOVING;
-        members[i]->since_s = simgrid_get_clock();
+        members[i]->since_s = start_s;
     }
     move_members(sim, members, n, 1, b->cross);
     if (cs__is_closed(sim->system, b)) {
@@ -226,6 +233,7 @@ static void drive(struct cs__actor *self, const struct cs__binding *b, struct cs
         cs__transfer_plan(sim, b);
     }
     move_members(sim, members, n, -1, b->cross);
+    cs__chain_add(sim, self, self->now, start_s);
     meeting->n_here = 0;
     for (int32_t i = 0; i < n - 1; i++) {
         wake_up(self, members[i]);
@@ -285,7 +293,17 @@ static void do_step(struct cs__actor *self, const struct cs__step *step)
 
 /* ---- the end ---- */
 
-static void say_outcome(struct cs__sim *sim)
+static void say_path(const struct cs__sim *sim, const struct cs__actor *last)
+{
+    int32_t n_kinds = cs__chain_n_kinds(sim->system->trace);
+    int32_t n_stages = cs__chain_n_stages(sim->system->trace);
+    double *sums_s = cs_calloc((size_t)(n_kinds + n_stages), sizeof *sums_s);
+    cs__chain_sum(sim, last, sums_s, sums_s + n_kinds, n_stages);
+    cs__answer_write(sim->answer, sums_s, (size_t)(n_kinds + n_stages) * sizeof *sums_s);
+    cs_free(sums_s);
+}
+
+static void say_outcome(struct cs__sim *sim, const struct cs__actor *last)
 {
     struct cs__system *s = sim->system;
     double end_s = simgrid_get_clock();
@@ -303,6 +321,7 @@ static void say_outcome(struct cs__sim *sim)
         cs__answer_write(sim->answer, &sim->ranks[k].account.sum, sizeof sim->ranks[k].account.sum);
     }
     cs__answer_write(sim->answer, sim->peak_call_s, (size_t)s->n_classes * sizeof *sim->peak_call_s);
+    say_path(sim, last);
     if (sim->n_spans > 0) {
         cs__answer_write(sim->answer, sim->spans, (size_t)sim->n_spans * sizeof *sim->spans);
     }
@@ -319,7 +338,7 @@ static void finish(struct cs__actor *self)
     }
     sim->n_awake--;
     if (--sim->n_unfinished == 0) {
-        say_outcome(sim);
+        say_outcome(sim, self);
     }
     if (sim->n_awake == 0) {
         cs__stall(sim);
@@ -356,7 +375,7 @@ static void actor_main(int argc, char **argv)
 
 static bool stream_has_work(const struct cs__sim *sim, int32_t class, int32_t stream)
 {
-    const struct cs__code **code = sim->book->code + (int64_t)class * sim->system->trace->n_blocks;
+    const struct cs__code **code = sim->book->code + (int64_t) class * sim->system->trace->n_blocks;
     for (int32_t b = 0; b < sim->system->trace->n_blocks; b++) {
         if (code[b] && code[b]->streams[stream].n_steps > 0) {
             return true;
@@ -385,7 +404,7 @@ static void make_actors(struct cs__sim *sim)
             }
             struct cs__actor *actor = &sim->actors[sim->n_actors++];
             rank->actors[i] = actor;
-            *actor = (struct cs__actor){.sim = sim, .class = k, .stream = i, .cause = -1, .node = -1};
+            *actor = (struct cs__actor){.sim = sim, .class = k, .stream = i, .node = -1};
             actor->wake = sg_sem_init(0);
             actor->waited = CS_ARENA_NEW(arena, int64_t, t->n_events + 1);
         }
@@ -404,7 +423,8 @@ static void make_meetings(struct cs__sim *sim)
         int32_t n = s->comms[c].n_group_classes;
         sim->meetings[c] = CS_ARENA_NEW(&s->arena, struct cs__meeting, n + 1);
         for (int32_t g = 0; g < n; g++) {
-            sim->meetings[c][g].here = CS_ARENA_NEW(&s->arena, struct cs__actor *, s->comms[c].n_members[g] + 1);
+            sim->meetings[c][g].here =
+                CS_ARENA_NEW(&s->arena, struct cs__actor *, s->comms[c].n_members[g] + 1);
         }
     }
 }
@@ -446,8 +466,9 @@ static void slow_links(const struct cs__sim *sim)
     }
 }
 
-_Noreturn void cs__replay(struct cs__system *system, const struct cs__codebook *book, const int32_t *peak_call,
-                          const char *quotient_path, int32_t n_hosts, struct cs__answer *answer)
+_Noreturn void cs__replay(struct cs__system *system, const struct cs__codebook *book,
+                          const int32_t *peak_call, const char *quotient_path, int32_t n_hosts,
+                          struct cs__answer *answer)
 {
     struct cs__sim *sim = cs_calloc(1, sizeof *sim);
     sim->system = system;
@@ -455,7 +476,9 @@ _Noreturn void cs__replay(struct cs__system *system, const struct cs__codebook *
     sim->answer = answer;
     sim->real = quotient_path == NULL;
     sim->n_hosts = n_hosts;
-    sim->peak_call = cs_arena_memdup(&system->arena, peak_call, (size_t)system->n_classes * sizeof *peak_call);
+    sim->chain = cs__chain_new();
+    sim->peak_call =
+        cs_arena_memdup(&system->arena, peak_call, (size_t)system->n_classes * sizeof *peak_call);
     sim->peak_call_s = CS_ARENA_NEW(&system->arena, double, system->n_classes + 1);
     cs__sg_init(system->options->simgrid_cfg);
     simgrid_load_platform(sim->real ? system->platform->xml_path : quotient_path);

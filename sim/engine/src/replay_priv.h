@@ -26,15 +26,14 @@ struct cs__sim;
 struct cs__actor {
     struct cs__sim *sim;
     int32_t class, stream;
-    int32_t call; /* position in the program */
-    int32_t step; /* in the block */
+    int32_t call;               /* position in the program */
+    int32_t step;               /* in the block */
     const struct cs__step *now; /* step at hand, for reports */
     enum cs__status status;
     double since_s;
     sg_sem_t wake;
     int64_t *waited; /* per event: waits passed or begun */
-    int32_t cause;   /* chain node that let it go on, -1 = none: see chain_priv.h */
-    int32_t node;    /* chain node of the step at hand or the last one */
+    int32_t node;    /* latest link of the chain that led here, see chain_priv.h */
 };
 
 /** What a rank class is doing and has done; sums are seconds of one rank. */
@@ -85,11 +84,11 @@ struct cs__sim {
     sg_host_t *from, *to; /* per flow class */
     int32_t n_actors;
     struct cs__actor *actors;
-    struct cs__rank *ranks;      /* per class */
+    struct cs__rank *ranks;        /* per class */
     struct cs__meeting **meetings; /* [communicator][group class] */
-    int32_t n_awake;    /* actors that can go on by themselves */
+    int32_t n_awake;               /* actors that can go on by themselves */
     int32_t n_unfinished;
-    double skipped_s;   /* time that left-out periods stand for */
+    double skipped_s; /* time that left-out periods stand for */
     double carried_bytes[CS_N_FABRICS];
     int64_t n_operations; /* of all ranks */
     int64_t n_activities;
@@ -103,11 +102,12 @@ struct cs__sim {
 };
 
 /** Simulate in this process and write the outcome to `answer`; never returns. */
-_Noreturn void cs__replay(struct cs__system *system, const struct cs__codebook *book, const int32_t *peak_call,
-                          const char *quotient_path, int32_t n_hosts, struct cs__answer *answer);
+_Noreturn void cs__replay(struct cs__system *system, const struct cs__codebook *book,
+                          const int32_t *peak_call, const char *quotient_path, int32_t n_hosts,
+                          struct cs__answer *answer);
 
 /** What the child says: this record, then n_classes cs_time_shares, then n_classes peak times, then the
- *  critical path's sums, then spans. */
+ *  critical path's sums by kind and by stage, then spans. */
 struct cs__outcome {
     double iteration_s;
     double skipped_s;

@@ -1,5 +1,6 @@
 #include "result_priv.h"
 
+#include "chain_priv.h"
 #include "replay_priv.h"
 
 #include <math.h>
@@ -65,35 +66,50 @@ void cs_engine_memory(const struct cs_trace *trace, const struct cs_platform *pl
 
 /* ---- what limits it ---- */
 
-struct share {
-    const char *what;
-    double part;
-};
-
-static int compare_shares(const void *a, const void *b)
+static int compare_path(const void *a, const void *b)
 {
-    const struct share *x = a;
-    const struct share *y = b;
-    return x->part > y->part ? -1 : x->part < y->part;
+    const struct cs_path_share *x = a;
+    const struct cs_path_share *y = b;
+    if (x->time_s != y->time_s) {
+        return x->time_s > y->time_s ? -1 : 1;
+    }
+    return strcmp(x->what, y->what);
 }
 
-static void say_limit(struct cs_metrics *m, const struct cs_run *run)
+static void fill_path(const struct cs_trace *t, const double *sums_s, struct cs_run *run)
 {
-    struct share shares[] = {
-        {"computing", m->mean.computing_s / m->iteration_s},
-        {"communication not hidden", m->exposed_comm_frac},
-        {"pipeline bubble", m->bubble_frac},
-        {"other waiting", m->mean.idle_s / m->iteration_s},
-    };
-    qsort(shares, 4, sizeof shares[0], compare_shares);
-    size_t used = 0;
-    for (int i = 0; i < 4 && shares[i].part >= 0.0005; i++) {
-        used += (size_t)snprintf(m->limited_by + used, sizeof m->limited_by - used, "%s%s %.1f %%", i ? ", " : "",
-                                 shares[i].what, 100 * shares[i].part);
+    int32_t n_kinds = cs__chain_n_kinds(t);
+    run->path = cs_calloc((size_t)n_kinds, sizeof *run->path);
+    for (int32_t k = 0; k < n_kinds; k++) {
+        if (sums_s[k] > 0) {
+            struct cs_path_share *share = &run->path[run->n_path++];
+            cs__chain_kind_name(t, k, share->what, sizeof share->what);
+            share->time_s = sums_s[k];
+        }
     }
-    if (run->n_links > 0 && used < sizeof m->limited_by) {
-        snprintf(m->limited_by + used, sizeof m->limited_by - used, "; busiest link '%s' (%s) %.1f %%",
-                 run->links[0].name, run->links[0].users, 100 * run->links[0].busy_frac);
+    if (run->n_path > 0) {
+        qsort(run->path, (size_t)run->n_path, sizeof *run->path, compare_path);
+    }
+    run->n_path_stages = cs__chain_n_stages(t);
+    run->path_stages = cs_calloc((size_t)run->n_path_stages, sizeof *run->path_stages);
+    for (int32_t i = 0; i < run->n_path_stages; i++) {
+        snprintf(run->path_stages[i].what, sizeof run->path_stages[i].what, "stage %d", i);
+        run->path_stages[i].time_s = sums_s[n_kinds + i];
+    }
+}
+
+/* The largest parts of the critical path, as shares of the step. */
+static void say_limit(struct cs_run *run)
+{
+    struct cs_metrics *m = &run->metrics;
+    size_t used = (size_t)snprintf(m->limited_by, sizeof m->limited_by, "critical path:");
+    for (int32_t i = 0; i < run->n_path && i < 4 && used + 80 < sizeof m->limited_by; i++) {
+        double share = run->path[i].time_s / m->iteration_s;
+        if (share < 0.005 && i > 0) {
+            break;
+        }
+        used += (size_t)snprintf(m->limited_by + used, sizeof m->limited_by - used, "%s %s %.1f %%",
+                                 i ? "," : "", run->path[i].what, 100 * share);
     }
 }
 
@@ -200,7 +216,9 @@ cs_status cs__result_read(struct cs__system *s, const char *data, size_t bytes, 
 {
     struct cs__outcome outcome;
     size_t n_classes = (size_t)s->n_classes;
-    size_t fixed = sizeof outcome + n_classes * (sizeof(struct cs_time_shares) + sizeof(double));
+    size_t n_path = (size_t)(cs__chain_n_kinds(s->trace) + cs__chain_n_stages(s->trace));
+    size_t path_at = sizeof outcome + n_classes * (sizeof(struct cs_time_shares) + sizeof(double));
+    size_t fixed = path_at + n_path * sizeof(double);
     if (bytes >= sizeof outcome) {
         memcpy(&outcome, data, sizeof outcome);
     }
@@ -220,12 +238,17 @@ cs_status cs__result_read(struct cs__system *s, const char *data, size_t bytes, 
     cs_engine_memory(s->trace, s->platform, &run->metrics);
     run->metrics.peak_memory_at_s = peak_at_s[s->class_of_rank[run->metrics.peak_memory_rank]];
     int64_t n_operations = cs__asked(s, run, LINK_TABLE_MAX);
-    say_limit(&run->metrics, run);
+    double *path_s = cs_calloc(n_path, sizeof *path_s);
+    memcpy(path_s, data + path_at, n_path * sizeof *path_s);
+    fill_path(s->trace, path_s, run);
+    say_limit(run);
+    cs_free(path_s);
     struct cs_run_checks *checks = &run->metrics.checks;
     checks->bytes_conserved = true;
     for (int32_t f = 0; f < CS_N_FABRICS; f++) {
-        checks->bytes_conserved = checks->bytes_conserved && close_to(run->metrics.asked_bytes[f],
-                                                                      run->metrics.carried_bytes[f], BYTES_TOLERANCE);
+        checks->bytes_conserved =
+            checks->bytes_conserved &&
+            close_to(run->metrics.asked_bytes[f], run->metrics.carried_bytes[f], BYTES_TOLERANCE);
     }
     checks->time_accounted = time_accounted(s, run);
     checks->state_conserved = state_bytes(s->trace) >= s->trace->model_state_bytes * (1 - BYTES_TOLERANCE);

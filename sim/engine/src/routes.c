@@ -61,6 +61,11 @@ const struct cs_platform *cs_routes_platform(const struct cs_routes *routes)
     return routes->platform;
 }
 
+const char *cs_routes_simgrid_cfg(const struct cs_routes *routes)
+{
+    return routes->simgrid_cfg;
+}
+
 int32_t cs_routes_n_links(const struct cs_routes *routes)
 {
     return routes->n_links;
@@ -341,7 +346,9 @@ cs_status cs_routes_need(struct cs_routes *routes, const int32_t *pairs, int64_t
         }
     }
     if (n_missing > 0) {
-        struct probe probe = {.platform = routes->platform, .pairs = missing, .n_pairs = n_missing / 2,
+        struct probe probe = {.platform = routes->platform,
+                              .pairs = missing,
+                              .n_pairs = n_missing / 2,
                               .simgrid_cfg = routes->simgrid_cfg};
         CS_TRY(cs__isolate(probe_child, &probe, 0, &data, &bytes, err));
         struct reader reader = {data, bytes, false};

@@ -6,9 +6,9 @@
 void cs__sg_init(const char *extra)
 {
     static const char *const items[] = {
-        "network/model:CM02",       "network/latency-factor:1", "network/bandwidth-factor:1",
-        "network/weight-S:0",       "network/TCP-gamma:0",      "network/crosstraffic:0",
-        "contexts/guard-size:0",    "contexts/stack-size:64",
+        "network/model:CM02",    "network/latency-factor:1", "network/bandwidth-factor:1",
+        "network/weight-S:0",    "network/TCP-gamma:0",      "network/crosstraffic:0",
+        "contexts/guard-size:0", "contexts/stack-size:64",
     };
     enum { N_ITEMS = sizeof items / sizeof items[0] };
     static char text[N_ITEMS + 1][256];

@@ -2,7 +2,8 @@
  * @file sgcompat_priv.h
  * Every call whose name or meaning depends on SimGrid's version; nothing else includes deprecated names.
  *
- * Written for 3.32 (Debian 12); the guarded parts follow the published change log of 3.34, 3.35, 3.36 and 4.x.
+ * Written for 3.32 (Debian 12); the guarded parts follow the published change log of 3.34, 3.35, 3.36
+ * and 4.x.
  */
 #ifndef CS_ENGINE_SGCOMPAT_PRIV_H
 #define CS_ENGINE_SGCOMPAT_PRIV_H

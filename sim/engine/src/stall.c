@@ -8,7 +8,8 @@ static const struct cs_call *call_of(const struct cs__sim *sim, const struct cs_
     return &t->programs[t->program_of_rank[sim->system->class_rep[actor->class]]].calls[actor->call];
 }
 
-static const char *waits_for(const struct cs__sim *sim, const struct cs__actor *actor, char *buf, size_t bytes)
+static const char *waits_for(const struct cs__sim *sim, const struct cs__actor *actor, char *buf,
+                             size_t bytes)
 {
     const struct cs_trace *t = sim->system->trace;
     int32_t rank = sim->system->class_rep[actor->class];
@@ -54,12 +55,12 @@ _Noreturn void cs__stall(struct cs__sim *sim)
         const struct cs_call *call = call_of(sim, actor);
         const struct cs_op *op = &t->blocks[call->block].ops[actor->now->op];
         cs_strbuf_addf(&text, "%srank %d, stream '%s', waits for %s in '%s' (call %d, micro-batch %d, '%s')",
-                       n > 1 ? "; " : "", sim->system->class_rep[actor->class], t->stream_names[actor->stream],
-                       waits_for(sim, actor, what, sizeof what), t->blocks[call->block].name, actor->call,
-                       call->micro_batch, t->labels[op->label]);
+                       n > 1 ? "; " : "", sim->system->class_rep[actor->class],
+                       t->stream_names[actor->stream], waits_for(sim, actor, what, sizeof what),
+                       t->blocks[call->block].name, actor->call, call->micro_batch, t->labels[op->label]);
     }
     struct cs_err err = {0};
-    cs_err_set(&err, CS_E_DEADLOCK, CS_NOLOC, "deadlock, %d streams wait for ever: %s%s", n, cs_strbuf_str(&text),
-               n > 4 ? "; ..." : "");
+    cs_err_set(&err, CS_E_DEADLOCK, CS_NOLOC, "deadlock, %d streams wait for ever: %s%s", n,
+               cs_strbuf_str(&text), n > 4 ? "; ..." : "");
     cs__answer_end(sim->answer, CS_E_DEADLOCK, &err);
 }

@@ -128,7 +128,8 @@ static const struct cs_coll_plan *plan_for(struct cs__system *s, struct plans *p
     return &item->plan;
 }
 
-static bool has_pattern(const struct cs__system *s, int64_t first, enum cs_coll coll, enum cs_algorithm algorithm)
+static bool has_pattern(const struct cs__system *s, int64_t first, enum cs_coll coll,
+                        enum cs_algorithm algorithm)
 {
     for (int64_t i = first; i < s->n_patterns; i++) {
         if (s->patterns[i].coll == coll && s->patterns[i].algorithm == algorithm) {
@@ -138,8 +139,8 @@ static bool has_pattern(const struct cs__system *s, int64_t first, enum cs_coll 
     return false;
 }
 
-static void add_plan_flows(struct cs__system *s, const struct cs__shape *shape, const struct cs_coll_plan *plan,
-                           const int32_t *members)
+static void add_plan_flows(struct cs__system *s, const struct cs__shape *shape,
+                           const struct cs_coll_plan *plan, const int32_t *members)
 {
     for (int32_t p = 0; p < plan->n_phases; p++) {
         const struct cs_coll_phase *phase = &plan->phases[p];

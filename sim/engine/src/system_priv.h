@@ -18,12 +18,12 @@
 
 /** A flow of a collective's algorithm or of a channel, between two ranks; bytes are relative. */
 struct cs__flow_site {
-    int32_t src, dst;  /* ranks */
-    uint64_t key;      /* what it belongs to: communicator or channel, collective, algorithm, phase, share */
+    int32_t src, dst; /* ranks */
+    uint64_t key;     /* what it belongs to: communicator or channel, collective, algorithm, phase, share */
     const int32_t *links;
     int32_t n_links;
-    int32_t owner;     /* index into cs__system.streams_of: communicators, then channels */
-    bool cross;        /* crosses nodes */
+    int32_t owner; /* index into cs__system.streams_of: communicators, then channels */
+    bool cross;    /* crosses nodes */
     int32_t flow_class;
 };
 
@@ -44,7 +44,7 @@ struct cs__flow_class {
     double cap_bytes_per_s; /* narrowest link */
     int64_t first_use;      /* into cs__system.uses */
     int32_t n_uses;
-    int32_t sim_pair;       /* pair of simulated hosts that carries it, -1 = never simulated */
+    int32_t sim_pair; /* pair of simulated hosts that carries it, -1 = never simulated */
 };
 
 /** A flow class crosses the representative of a link class `count` times. */
@@ -56,7 +56,7 @@ struct cs__use {
 struct cs__link_class {
     int32_t rep; /* link number */
     int32_t size;
-    bool quiet;  /* only one stream of one rank class can ever have traffic on it */
+    bool quiet;   /* only one stream of one rank class can ever have traffic on it */
     double bytes; /* carried over one representative link, filled by the replay */
 };
 
@@ -76,7 +76,7 @@ struct cs__binding {
     bool quiet;               /* all its links are: closed form is exact */
     bool cross;
     double overhead_s;
-    double closed_s;          /* without overhead */
+    double closed_s;                  /* without overhead */
     double group_bytes[CS_N_FABRICS]; /* one group */
 };
 
@@ -85,7 +85,7 @@ struct cs__comm_class {
     int32_t *class_of_group;
     int32_t *rep_group;
     int32_t *n_groups;
-    int32_t *n_members;      /* distinct rank classes among the members: actors that meet */
+    int32_t *n_members; /* distinct rank classes among the members: actors that meet */
 };
 
 struct cs__system {
@@ -99,7 +99,7 @@ struct cs__system {
     int32_t *class_of_rank;
     int32_t *class_rep;
     int32_t *class_size;
-    double *slowdown; /* per rank, >= 1 */
+    double *slowdown;         /* per rank, >= 1 */
     double *link_bytes_per_s; /* per link, faults applied */
 
     int64_t n_flows, cap_flows;
@@ -122,7 +122,7 @@ struct cs__system {
     int32_t n_shapes, cap_shapes;
     struct cs__shape *shapes;
     struct cs__binding **bindings; /* [shape][group class] */
-    int32_t n_rounds; /* of refinement, for the explanation */
+    int32_t n_rounds;              /* of refinement, for the explanation */
 };
 
 /** Sort into classes and bind every collective. With `discrete` every rank is its own class. */

@@ -73,9 +73,10 @@ static void start_flow(struct cs__sim *sim, struct cs__job *job, int32_t flow_cl
     }
 }
 
-/* All flow classes of a phase at once, `rounds` rounds' bytes each; the caller carries the last one itself. */
-static void run_phase(struct cs__sim *sim, const struct cs_coll_phase *phase, const int32_t *classes, int32_t rounds,
-                      bool *started, struct cs__job *job)
+/* All flow classes of a phase at once, `rounds` rounds' bytes each; the caller carries the last one itself.
+ */
+static void run_phase(struct cs__sim *sim, const struct cs_coll_phase *phase, const int32_t *classes,
+                      int32_t rounds, bool *started, struct cs__job *job)
 {
     int32_t own = -1;
     for (int32_t i = 0; i < phase->n_flows; i++) {

@@ -58,10 +58,10 @@ struct cs_chip {
     const char *title; /* "Ascend 910B2" */
     double memory_bytes;
     double memory_bytes_per_s;
-    double peak_flop_per_s[CS_N_DTYPES];   /* matrix engine, dense, one direction of rounding: the roof */
-    double vector_flop_per_s[CS_N_DTYPES]; /* vector units */
-    double n_cores;                        /* @unit matrix cores, for wave quantisation */
-    double opkind_peak_frac[CS_N_OPKINDS]; /* of the matrix peak (matrix kinds) or vector peak (others) */
+    double peak_flop_per_s[CS_N_DTYPES];     /* matrix engine, dense, one direction of rounding: the roof */
+    double vector_flop_per_s[CS_N_DTYPES];   /* vector units */
+    double n_cores;                          /* @unit matrix cores, for wave quantisation */
+    double opkind_peak_frac[CS_N_OPKINDS];   /* of the matrix peak (matrix kinds) or vector peak (others) */
     double opkind_memory_frac[CS_N_OPKINDS]; /* of the memory bandwidth */
     double kernel_overhead_s;                /* fixed cost of one kernel */
     double collective_overhead_s;            /* fixed cost of one collective or point-to-point operation */
@@ -73,10 +73,10 @@ struct cs_chip {
 struct cs_server {
     const char *name;
     const char *title;
-    const char *chip;          /* default chip */
-    int32_t devices;           /* per server */
-    bool intra_switched;       /* switch (NVSwitch, supernode) or full mesh (HCCS) */
-    double intra_bytes_per_s;  /* out of one device, all its links together */
+    const char *chip;         /* default chip */
+    int32_t devices;          /* per server */
+    bool intra_switched;      /* switch (NVSwitch, supernode) or full mesh (HCCS) */
+    double intra_bytes_per_s; /* out of one device, all its links together */
     double intra_latency_s;
     double nic_bytes_per_s; /* per device */
     double nic_latency_s;
@@ -104,8 +104,9 @@ int32_t cs_chip_n_figures(void);
 const char *cs_chip_figure_key(int32_t figure);
 /** Figure of a key, -1 when there is none of that name. */
 int32_t cs_chip_figure_index(const char *key);
-/** Value in the base unit (NaN: not found) / set it. A chip to change is a caller's copy of the catalogue's. */
+/** Value in the figure's base unit, NaN when it was not found. */
 double cs_chip_figure(const struct cs_chip *chip, int32_t figure);
+/** Set it (@unit the figure's base unit). A chip to change is a caller's copy of the catalogue's. */
 void cs_chip_set_figure(struct cs_chip *chip, int32_t figure, double value);
 /** Write a chip as a catalogue file that gives the same figures when read again; figure f has the source
  *  `sources[f]` (cs_chip_n_figures() texts). The stream's errors are the caller's to check. */

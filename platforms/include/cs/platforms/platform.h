@@ -17,9 +17,15 @@ struct cs_device {
     const char *host;     /* SimGrid host that computes and ends intra-node routes */
     const char *nic_host; /* SimGrid host that ends inter-node routes; == host when it is the same */
     int32_t node;
-    int32_t index;      /* within its node */
-    double memory_bytes; /* of the `memory` property, else the chip's */
+    int32_t index;              /* within its node */
+    double memory_bytes;        /* of the `memory` property, else the chip's */
     const struct cs_chip *chip; /* owned by the catalogue */
+};
+
+/** A property of the root zone: what the file says about itself ("intra_bandwidth" = "196GBps"). */
+struct cs_platform_prop {
+    const char *id;
+    const char *value;
 };
 
 /** Open record in its own arena. Devices are in rank order; nodes are numbered 0..n_nodes-1. */
@@ -34,7 +40,9 @@ struct cs_platform {
     int32_t devices_per_node; /* of the largest node */
     bool uniform;             /* all nodes have as many devices and all devices the same chip */
     struct cs_device *devices;
-    int64_t n_links; /* declared in the file (clusters expanded by SimGrid not counted) */
+    int32_t n_props;
+    const struct cs_platform_prop *props; /* of the root zone, in file order */
+    int64_t n_links;       /* declared in the file (clusters expanded by SimGrid not counted) */
     uint64_t content_hash; /* of the file's bytes, for result stores */
 };
 
@@ -51,7 +59,8 @@ static inline bool cs_platform_same_node(const struct cs_platform *p, int32_t a,
     return p->devices[a].node == p->devices[b].node;
 }
 
-/** Which SimGrid hosts carry traffic from device a to device b: their own inside a node, their NICs across. */
+/** Which SimGrid hosts carry traffic from device a to device b: their own inside a node, their NICs across.
+ */
 static inline const char *cs_platform_endpoint(const struct cs_platform *p, int32_t dev, int32_t other)
 {
     return cs_platform_same_node(p, dev, other) ? p->devices[dev].host : p->devices[dev].nic_host;

@@ -10,9 +10,9 @@
 #include <stdio.h>
 
 enum cs_topology {
-    CS_TOPOLOGY_FAT_TREE,  /* leaf_ports NICs a leaf; a spine over up to 2 leaf_ports leaves; else 3 levels */
-    CS_TOPOLOGY_RAIL,      /* NIC i of leaf_ports nodes on rail switch i; rail switches under spines as above */
-    CS_TOPOLOGY_TORUS,     /* nodes in a 2D or 3D torus; a node's NICs share its links, 1/(2 dimensions) each */
+    CS_TOPOLOGY_FAT_TREE, /* leaf_ports NICs a leaf; a spine over up to 2 leaf_ports leaves; else 3 levels */
+    CS_TOPOLOGY_RAIL,  /* NIC i of leaf_ports nodes on rail switch i; rail switches under spines as above */
+    CS_TOPOLOGY_TORUS, /* nodes in a 2D or 3D torus; a node's NICs share its links, 1/(2 dimensions) each */
     CS_TOPOLOGY_DRAGONFLY, /* routers of a group all-to-all, groups all-to-all */
     CS_TOPOLOGY_SUPERNODE, /* one scale-up domain of at most 384 modules of 2 devices, one switch level */
     CS_N_TOPOLOGIES
@@ -25,9 +25,9 @@ struct cs_topology_spec {
     const char *chip; /* catalogue name */
     int32_t n_nodes;
     int32_t devices_per_node;
-    bool intra_switched;          /* full mesh of pair links otherwise */
-    double intra_bytes_per_s;     /* out of one device over all its links; a mesh pair link has 1/(n-1) */
-    double intra_latency_s;       /* device to device inside a node */
+    bool intra_switched;      /* full mesh of pair links otherwise */
+    double intra_bytes_per_s; /* out of one device over all its links; a mesh pair link has 1/(n-1) */
+    double intra_latency_s;   /* device to device inside a node */
     enum cs_topology topology;
     double inter_bytes_per_s;     /* one NIC */
     double inter_latency_s;       /* NIC to NIC across one switch */
@@ -35,7 +35,7 @@ struct cs_topology_spec {
     double oversubscription_frac; /* @unit ratio >= 1: sum of a leaf's down links over its up links */
     int32_t leaf_ports;           /* down ports of a leaf switch (fat tree) */
     int32_t levels;               /* fat tree: 0 = as needed, 2 or 3 */
-    int32_t dims[3];              /* torus: nodes per dimension, 0 = chosen; dragonfly: groups, routers, nodes */
+    int32_t dims[3]; /* torus: nodes per dimension, 0 = chosen; dragonfly: groups, routers, nodes */
 };
 
 /** Largest cluster that is written: what SimGrid loads in seconds and 2 GB. */
@@ -43,8 +43,8 @@ struct cs_topology_spec {
 
 /** Defaults for a server type: n_nodes = 8, fat tree, 1:1, its chip and figures. */
 void cs_topology_spec_init(struct cs_topology_spec *spec, const struct cs_server *server);
-/** Change the topology, and what depends on it: a supernode's "NICs" are ports of the scale-up fabric, so they
- *  get the intra-node rate, and the inside of a node becomes switched. Rates set afterwards win. */
+/** Change the topology, and what depends on it: a supernode's "NICs" are ports of the scale-up fabric, so
+ * they get the intra-node rate, and the inside of a node becomes switched. Rates set afterwards win. */
 void cs_topology_spec_use(struct cs_topology_spec *spec, enum cs_topology topology);
 /** Can this description be built? CS_E_INPUT at `loc` says what is wrong and what would be right; CS_E_LIMIT
  *  above CS_TOPOLOGY_DEVICES_MAX. Checks everything but the chip's name. */
@@ -64,8 +64,8 @@ CS_MUST_CHECK cs_status cs_topology_write(const struct cs_topology_spec *spec,
  *  Switch links, in NIC rates r, D devices a node: fat tree and rail up link of a leaf with n NICs n r /
  *  oversubscription, of a pod the sum of its leaves; torus D r / (2 dimensions) (twice that in a dimension of
  *  2 nodes, whose two directions meet); dragonfly local 2 p r / (a - 1), global a p r / ((g - 1)
- *  oversubscription) for p NICs a router, a routers a group, g groups (balanced a = 2p, Kim et al., ISCA 2008).
- *  Precondition: cs_topology_check passes, devices differ (0 and infinite bandwidth otherwise). */
+ *  oversubscription) for p NICs a router, a routers a group, g groups (balanced a = 2p, Kim et al., ISCA
+ * 2008). Precondition: cs_topology_check passes, devices differ (0 and infinite bandwidth otherwise). */
 void cs_topology_route(const struct cs_topology_spec *spec, int32_t dev_a, int32_t dev_b, double *latency_s,
                        double *bytes_per_s);
 

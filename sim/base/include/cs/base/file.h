@@ -20,9 +20,9 @@ bool cs_file_exists(const char *path); /* a regular file */
 bool cs_file_is_dir(const char *path);
 
 /** An output file that appears whole or not at all: written as a temporary beside the target, synced and
- *  renamed by cs_outfile_commit. `path` "-" is standard output; a device or pipe is written in place, a
- * symbolic link keeps pointing at the (new) file. Zero-initialised is valid. Whatever the system refuses, and
- * a directory as target, is CS_E_IO naming the file. */
+ *  renamed by cs_outfile_commit. `path` "-" is standard output; a device or pipe is written in place; a
+ *  symbolic link stays and the file it leads to is replaced. Zero-initialised is valid. A directory as target
+ *  is CS_E_INPUT, what the system refuses is CS_E_IO; both name the file. */
 struct cs_outfile {
     FILE *stream; /* write here */
     char *path;

@@ -80,7 +80,7 @@ CS_MUST_CHECK cs_status cs_yaml_opt_bool(const struct cs_yaml_node *map, const c
 /** @unit: the base unit that `unit` names. */
 CS_MUST_CHECK cs_status cs_yaml_opt_quantity(const struct cs_yaml_node *map, const char *key,
                                              enum cs_unit unit, double *value, struct cs_err *err);
-/** Text of a scalar key, NULL when missing (borrowed from the document). */
+/** Text of a scalar key, borrowed from the document. A missing key leaves *text as it is: start from NULL. */
 CS_MUST_CHECK cs_status cs_yaml_opt_text(const struct cs_yaml_node *map, const char *key, const char **text,
                                          struct cs_err *err);
 

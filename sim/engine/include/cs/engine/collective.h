@@ -5,7 +5,7 @@
  * A plan is a list of phases; a phase is a set of flows that run side by side, repeated for a number of
  * rounds. Phases follow each other. The three views of DESIGN §4 read the same plan: step simulates every
  * round, flow simulates one round that carries all rounds' bytes after the latency of the others, closed
- * form is rounds x (latency + bytes / bandwidth).
+ * form is the sum over phases of rounds x (latency + load of the slowest link / its bandwidth).
  *
  * Sources: Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005 (ring, recursive halving and doubling, binomial
  * tree, pairwise exchange); Bruck et al., IEEE TPDS 8(11), 1997; HCCL's full mesh sends to all members of a
@@ -25,8 +25,8 @@ enum cs_algorithm {
     CS_ALGO_TREE,
     CS_ALGO_PAIRWISE,
     CS_ALGO_BRUCK,
-    CS_ALGO_HIERARCHICAL,      /* mesh inside nodes, ring between them */
-    CS_ALGO_HIERARCHICAL_HD,   /* mesh inside nodes, halving-doubling between them */
+    CS_ALGO_HIERARCHICAL,    /* mesh inside nodes, ring between them */
+    CS_ALGO_HIERARCHICAL_HD, /* mesh inside nodes, halving-doubling between them */
     CS_N_ALGOS
 };
 extern const char *const cs_algorithm_names[]; /* "auto", "ring", "mesh", ...; NULL-terminated */
@@ -49,8 +49,8 @@ struct cs_coll_plan {
 };
 
 /** Can this algorithm do this collective for these members? NULL when it can, else why not (static text). */
-const char *cs_coll_refuses(enum cs_coll coll, enum cs_algorithm algorithm, const struct cs_platform *platform,
-                            const int32_t *members, int32_t n_members);
+const char *cs_coll_refuses(enum cs_coll coll, enum cs_algorithm algorithm,
+                            const struct cs_platform *platform, const int32_t *members, int32_t n_members);
 /** Build the plan. `bytes` as enum cs_coll says. `auto` picks what HCCL would by topology and size: mesh
  *  inside a full-mesh node, ring inside a switched one, between nodes halving-doubling for small and ring
  *  for large messages, hierarchical when several members share a node. Precondition: the algorithm does
@@ -58,8 +58,9 @@ const char *cs_coll_refuses(enum cs_coll coll, enum cs_algorithm algorithm, cons
 void cs_coll_plan_build(enum cs_coll coll, enum cs_algorithm algorithm, const struct cs_platform *platform,
                         const int32_t *members, int32_t n_members, double bytes, struct cs_arena *arena,
                         struct cs_coll_plan *plan);
-/** Closed-form time of a plan, nothing else on its links: sum over phases of rounds x (largest route
- *  latency + largest load on a link / its bandwidth), seconds. Routes must be known. */
+/** Closed-form time of a plan, nothing else on its links, seconds. A round lasts until the slowest link is
+ *  done: its first flow's latency + all its bytes / its bandwidth, and no flow is faster than its own latency
+ * + bytes / narrowest link. Phases and rounds follow each other. Routes must be known. */
 double cs_coll_closed_form_s(const struct cs_coll_plan *plan, const struct cs_routes *routes,
                              const int32_t *members);
 /** Bus bandwidth as nccl-tests and HCCL test define it: bytes x factor / time, with factor 2(n-1)/n for

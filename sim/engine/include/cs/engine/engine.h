@@ -38,8 +38,8 @@ struct cs_run_options {
     const struct cs_slow_link *slow_links;
     double jitter_frac; /* standard deviation of a compute operation's time, log-normal */
     uint64_t seed;
-    bool timeline;        /* record every operation */
-    double time_limit_s;  /* wall clock, 0 = none */
+    bool timeline;           /* record every operation */
+    double time_limit_s;     /* wall clock, 0 = none */
     const char *simgrid_cfg; /* extra "--cfg=" item for SimGrid ("contexts/factory:thread"), NULL = none */
 };
 void cs_run_options_init(struct cs_run_options *options);
@@ -68,7 +68,7 @@ struct cs_run_checks {
 /** What one run says. A plain value without pointers: it crosses process boundaries by its bytes. */
 struct cs_metrics {
     double iteration_s;
-    double tokens_per_s; /* @unit tokens per second */
+    double tokens_per_s;      /* @unit tokens per second */
     double tflops_per_device; /* @unit 1e12 model flop per second and device */
     double mfu_frac;
     double hfu_frac;
@@ -79,8 +79,8 @@ struct cs_metrics {
     double cross_node_comm_frac;
     double asked_bytes[CS_N_FABRICS];   /* that the trace's operations must move, all ranks */
     double carried_bytes[CS_N_FABRICS]; /* that were moved in the replay */
-    int64_t peak_memory_bytes; /* highest rank, runtime's reserve included */
-    int64_t memory_bytes[CS_N_MEMS]; /* of that rank at its peak */
+    int64_t peak_memory_bytes;          /* highest rank, runtime's reserve included */
+    int64_t memory_bytes[CS_N_MEMS];    /* of that rank at its peak */
     int64_t reserved_bytes;
     double peak_memory_at_s;
     int32_t peak_memory_rank;
@@ -119,15 +119,26 @@ struct cs_link_load {
     char users[96];   /* communicators and channels, largest first */
 };
 
+/** Part of the critical path: the chain of operations, each beginning when the one before ended, from the
+ *  start of the step to its end. The parts by kind add up to the iteration time, those by stage too. */
+struct cs_path_share {
+    char what[64]; /* "matmul", "tp within nodes", "dp across nodes"; "stage 3" */
+    double time_s;
+};
+
 /** A result with its tables. Owned by the caller: cs_run_release. */
 struct cs_run {
     struct cs_metrics metrics;
     int64_t n_spans;
     struct cs_span *spans; /* every rank, ordered by rank, lane, start */
     int32_t n_links;
-    struct cs_link_load *links; /* busiest first */
+    struct cs_link_load *links;   /* busiest first */
     struct cs_time_shares *ranks; /* n_ranks entries */
-    char *folding; /* what was folded and why the rest was not, lines of text */
+    int32_t n_path;
+    struct cs_path_share *path; /* by kind, longest first, zero parts left out */
+    int32_t n_path_stages;
+    struct cs_path_share *path_stages; /* by pipeline stage, in order */
+    char *folding;                     /* what was folded and why the rest was not, lines of text */
 };
 void cs_run_release(struct cs_run *run);
 
@@ -137,6 +148,15 @@ void cs_run_release(struct cs_run *run);
 CS_MUST_CHECK cs_status cs_engine_run(const struct cs_trace *trace, struct cs_routes *routes,
                                       const struct cs_run_options *options, struct cs_run *run,
                                       struct cs_err *err);
+
+/** Time of one collective, nothing else running: a trace of one operation, replayed. `members` are devices in
+ *  ring order; `view` must not be auto. @param[out] time_s includes the chip's fixed cost of a collective;
+ *  @param[out] used the algorithm that auto became. CS_E_INPUT when the algorithm refuses, a member is
+ *  repeated or is no device. */
+CS_MUST_CHECK cs_status cs_engine_collective(struct cs_routes *routes, enum cs_coll coll, double bytes,
+                                             const int32_t *members, int32_t n_members,
+                                             enum cs_algorithm algorithm, enum cs_view view, double *time_s,
+                                             enum cs_algorithm *used, struct cs_err *err);
 
 /** Highest memory of any rank, from the ledgers alone: no simulation. Fills the memory fields of metrics. */
 void cs_engine_memory(const struct cs_trace *trace, const struct cs_platform *platform,

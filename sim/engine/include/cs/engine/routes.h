@@ -32,6 +32,7 @@ struct cs_routes; /* opaque route table of one platform */
 struct cs_routes *cs_routes_new(const struct cs_platform *platform, const char *simgrid_cfg);
 void cs_routes_free(struct cs_routes *routes);
 const struct cs_platform *cs_routes_platform(const struct cs_routes *routes);
+const char *cs_routes_simgrid_cfg(const struct cs_routes *routes);
 
 /** Make sure that the routes between the given device pairs (2 * n_pairs device numbers) are known; asks
  *  SimGrid once for all that are missing. CS_E_INPUT when the platform has no route between two devices or

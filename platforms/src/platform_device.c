@@ -1,0 +1,94 @@
+/* Devices: what the properties of a host with a chip say. */
+#include "cs/base/text.h"
+#include "cs/base/units.h"
+#include "cs/platforms/topology.h"
+#include "reader_priv.h"
+
+#include <string.h>
+
+static const char *const device_props[] = {"chip", "node", "memory", "nic", NULL};
+enum { PROP_CHIP, PROP_NODE, PROP_MEMORY, PROP_NIC, N_DEVICE_PROPS };
+
+/* The chip of a name, or a failure that says which there are. */
+static cs_status find_chip(struct cs_reader *reader, const struct cs_prop_draft *prop,
+                           const struct cs_chip **chip)
+{
+    *chip = cs_catalogue_chip(reader->catalogue, prop->value);
+    if (*chip) {
+        return CS_OK;
+    }
+    const char *const *names = cs_catalogue_chip_names(reader->catalogue);
+    const char *near = cs_text_nearest(prop->value, names);
+    if (near) {
+        return cs__reader_fail_at(reader, prop->line, CS_E_INPUT,
+                                  "chip '%s' is not in the catalogue, did you mean '%s'?", prop->value, near);
+    }
+    struct cs_strbuf list = {0};
+    for (int32_t i = 0; names[i]; i++) {
+        cs_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    cs_status st =
+        cs__reader_fail_at(reader, prop->line, CS_E_INPUT, "chip '%s' is not in the catalogue (%s)",
+                           prop->value, cs_strbuf_str(&list));
+    cs_strbuf_release(&list);
+    return st;
+}
+
+cs_status cs__device_add(struct cs_reader *reader, int32_t point)
+{
+    cs_status st = CS_OK;
+    const struct cs_prop_draft *given[N_DEVICE_PROPS] = {0};
+    const char *name = reader->points[point].name;
+    for (int32_t i = 0; i < reader->n_props; i++) {
+        const struct cs_prop_draft *prop = &reader->props[i];
+        int32_t known = cs_text_index(prop->id, device_props);
+        const char *near = known < 0 ? cs_text_nearest(prop->id, device_props) : NULL;
+        if (near) {
+            return cs__reader_fail_at(reader, prop->line, CS_E_INPUT,
+                                      "unknown property '%s' of '%s', did you mean '%s'?", prop->id, name,
+                                      near);
+        }
+        if (known >= 0) {
+            given[known] = prop;
+        }
+    }
+    if (!given[PROP_CHIP]) {
+        for (int32_t i = PROP_NODE; i < N_DEVICE_PROPS; i++) {
+            if (given[i]) {
+                return cs__reader_fail_at(reader, given[i]->line, CS_E_INPUT,
+                                          "'%s' has a '%s' but no 'chip' property", name, device_props[i]);
+            }
+        }
+        return CS_OK; /* a NIC or another host that is no device */
+    }
+    struct cs_device_draft device = {.point = point, .line = given[PROP_CHIP]->line};
+    CS_TRY(find_chip(reader, given[PROP_CHIP], &device.chip));
+    if (!given[PROP_NODE]) {
+        return cs__reader_fail_at(reader, device.line, CS_E_INPUT,
+                                  "device '%s' has no 'node' property (index of its server)", name);
+    }
+    struct cs_loc loc = {.file = reader->file, .line = given[PROP_NODE]->line};
+    CS_TRY(cs_int_parse(given[PROP_NODE]->value, 0, CS_TOPOLOGY_DEVICES_MAX - 1, "node", loc, &device.node,
+                        reader->err));
+    device.memory_bytes = device.chip->memory_bytes;
+    if (given[PROP_MEMORY]) {
+        loc.line = given[PROP_MEMORY]->line;
+        CS_TRY(cs_units_parse(given[PROP_MEMORY]->value, CS_UNIT_BYTES, "memory", loc, &device.memory_bytes,
+                              reader->err));
+    }
+    if (!(device.memory_bytes > 0.0)) {
+        return cs__reader_fail_at(reader, device.line, CS_E_INPUT,
+                                  "device '%s' has no memory: give it the property 'memory'", name);
+    }
+    device.nic = given[PROP_NIC] ? given[PROP_NIC]->value : NULL;
+    if (given[PROP_NIC]) {
+        device.line = given[PROP_NIC]->line;
+    }
+    if (reader->n_devices == CS_TOPOLOGY_DEVICES_MAX) {
+        return cs__reader_fail(reader, CS_E_LIMIT, "more than %d devices", CS_TOPOLOGY_DEVICES_MAX);
+    }
+    CS_GROW(reader->devices, reader->n_devices, reader->cap_devices);
+    reader->devices[reader->n_devices++] = device;
+out:
+    return st;
+}

@@ -1,0 +1,137 @@
+/**
+ * @file cli_priv.h
+ * What the subcommands share: options, the study, where results go.
+ *
+ * Standard output carries the answer and nothing else; everything else goes to standard error.
+ */
+#ifndef CS_CLI_CLI_PRIV_H
+#define CS_CLI_CLI_PRIV_H
+
+#include "cs/base/json.h"
+#include "cs/reports/json.h"
+#include "cs/strategies/search.h"
+
+#include <argp.h> /* GNU: needs _GNU_SOURCE, which this room's CMakeLists.txt defines */
+
+#define CS__EXIT_INPUT 2
+
+/** The foot of every --help. */
+#define CS__EXIT_STATUS_DOC "Exit status: 0 done, 1 failed, 2 bad input, 3 nothing fits."
+
+/** One subcommand. `name` is "platform show" for the second level. */
+struct cs__command {
+    const char *name;
+    const char *args;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+};
+
+int cs__cmd_search(int argc, char **argv);
+int cs__cmd_simulate(int argc, char **argv);
+int cs__cmd_platform(int argc, char **argv);
+int cs__cmd_platform_generate(int argc, char **argv);
+int cs__cmd_platform_show(int argc, char **argv);
+int cs__cmd_platform_check(int argc, char **argv);
+int cs__cmd_collective(int argc, char **argv);
+int cs__cmd_models(int argc, char **argv);
+int cs__cmd_platforms(int argc, char **argv);
+
+/** Choose from `commands` (ends with a NULL name) by argv[1], --help and --version included. `program` is
+ *  "clustersim" or "clustersim platform". */
+int cs__dispatch(const char *program, const char *what, const struct cs__command *commands, int argc,
+                 char **argv);
+/** "clustersim 0.1.0 (...)" to `out`. */
+void cs__print_version(FILE *out);
+struct cs_report_origin cs__origin(const char *command);
+
+/* ---- options ------------------------------------------------------------------------------------------ */
+
+#define CS__OVERRIDES_MAX 256
+
+/** Options and argument of commands that take a study. */
+struct cs__study_args {
+    const char *study; /* NULL = none given */
+    int32_t n_overrides;
+    struct cs_override overrides[CS__OVERRIDES_MAX];
+    char keys[CS__OVERRIDES_MAX][96];
+};
+extern const struct argp cs__study_argp; /* input: struct cs__study_args */
+/** Add "key: value", as --set key=value would, with a plain text as value. */
+void cs__study_args_set(struct cs__study_args *args, const char *key, const char *value);
+
+/** Options that say where results go. */
+struct cs__output_args {
+    const char *json; /* NULL = not asked */
+    const char *csv;
+    bool quiet;
+    int progress; /* -1 = when standard error is a terminal */
+};
+extern const struct argp cs__output_argp; /* input: struct cs__output_args */
+extern const struct argp cs__json_argp;   /* --json only; input: struct cs__output_args */
+
+/** Options that say how to run. */
+struct cs__run_args {
+    struct cs_run_options options;
+};
+extern const struct argp cs__run_argp; /* input: struct cs__run_args */
+
+/** Parse argv as subcommand `name` ("clustersim search"); exits on --help (0) and wrong usage (2). */
+void cs__parse(const struct argp *argp, const char *name, int argc, char **argv, void *input);
+/** The value of an option, or a usage error that ends the process. */
+int64_t cs__option_int(struct argp_state *state, const char *text, int64_t min, int64_t max,
+                       const char *what);
+double cs__option_quantity(struct argp_state *state, const char *text, enum cs_unit unit, const char *what);
+int32_t cs__option_choice(struct argp_state *state, const char *text, const char *const *names,
+                          const char *what);
+
+/* ---- process ------------------------------------------------------------------------------------------- */
+
+/** Print the error on standard error, one line. @return the exit status. */
+int cs__fail(const struct cs_err *err);
+/** Flush standard output; a failed write becomes exit status 1 with its line. */
+int cs__finish(int exit_status);
+/** Where shipped data is: $CLUSTERSIM_DATA, else beside the installed program, else the source tree. */
+CS_MUST_CHECK cs_status cs__data_dir(struct cs_arena *arena, const char **data_dir, struct cs_err *err);
+/** Load the study that the options name. */
+CS_MUST_CHECK cs_status cs__load_study(struct cs_study *study, const struct cs__study_args *args,
+                                       struct cs_err *err);
+
+/** A platform without a study. Zero-initialise; cs__hardware_release. */
+struct cs__hardware {
+    struct cs_arena arena;
+    const char *data_dir;
+    struct cs_catalogue *catalogue;
+    struct cs_platform platform;
+};
+/** Load the catalogue, and the platform that `text` names unless it is NULL. */
+CS_MUST_CHECK cs_status cs__hardware_load(struct cs__hardware *hardware, const char *text,
+                                          struct cs_err *err);
+void cs__hardware_release(struct cs__hardware *hardware);
+
+/** Set by SIGINT and SIGTERM once cs__catch_signals was called; a second signal ends the process. */
+extern volatile bool cs__stop;
+void cs__catch_signals(void);
+/** May standard output carry colours? (A terminal, and NO_COLOR unset or empty.) */
+bool cs__color(void);
+/** "--cfg=" item for SimGrid from the environment, NULL = none. */
+const char *cs__simgrid_cfg(void);
+
+/** Write JSON where --json says (nothing if it does not); decrefs `json`. */
+CS_MUST_CHECK cs_status cs__write_json(const struct cs__output_args *args, json_t *json, struct cs_err *err);
+/** Does the text for people go to standard output? Not when --json - or --csv - does. */
+bool cs__wants_text(const struct cs__output_args *args);
+
+/** Progress on standard error: a bar on a terminal, a plain line now and then elsewhere. */
+struct cs__progress {
+    bool bar;
+    bool lines;
+    bool open;     /* the bar's line has no end yet */
+    double next_s; /* elapsed time of the next update */
+};
+void cs__progress_init(struct cs__progress *progress, const struct cs__output_args *args);
+/** A cs_progress_fn; context is the struct. */
+void cs__progress_show(void *context, const struct cs_search_progress *state);
+/** End the bar's line if it is open. */
+void cs__progress_end(struct cs__progress *progress);
+
+#endif

@@ -1,0 +1,343 @@
+#include "cli_priv.h"
+
+#include <math.h>
+
+struct show_args {
+    struct cs__output_args output;
+    const char *platform;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct show_args *args = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->output;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (args->platform) {
+            argp_error(state, "one platform at a time, but there are '%s' and '%s'", args->platform, arg);
+        }
+        args->platform = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (!args->platform) {
+            argp_error(state, "no platform given");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void parse_args(struct show_args *args, const char *name, const char *doc, int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&cs__json_argp, 0, NULL, 0}, {0}};
+    const struct argp argp = {NULL, parse, "PLATFORM", doc, children, NULL, NULL};
+    cs__parse(&argp, name, argc, argv, args);
+}
+
+/* Device pairs that are looked at, both ways: every pair of a small platform; of a large one the first device
+ * of each node with its node and with the first device of every other node is a sample (every n-th, to keep
+ * SimGrid's answers to some ten thousand). */
+#define ALL_PAIRS_DEVICES 128
+#define SAMPLE_PAIRS 20000
+
+struct pairs {
+    int64_t n;
+    int64_t cap;
+    int32_t *at; /* 2 n device numbers */
+};
+
+static void add_pair(struct pairs *pairs, int32_t a, int32_t b)
+{
+    if (pairs->n == pairs->cap) {
+        pairs->cap = pairs->cap ? 2 * pairs->cap : 64;
+        pairs->at = cs_reallocarray(pairs->at, (size_t)pairs->cap, 2 * sizeof *pairs->at);
+    }
+    pairs->at[2 * pairs->n] = a;
+    pairs->at[2 * pairs->n + 1] = b;
+    pairs->n++;
+}
+
+/* From device 0 into its node, and to one device of each other node. */
+static struct pairs pairs_from_first(const struct cs_platform *platform)
+{
+    struct pairs pairs = {0};
+    bool *seen = cs_calloc((size_t)platform->n_nodes, sizeof *seen);
+    for (int32_t i = 1; i < platform->n_devices; i++) {
+        bool *node_seen = &seen[platform->devices[i].node];
+        if (cs_platform_same_node(platform, 0, i) || !*node_seen) {
+            add_pair(&pairs, 0, i);
+        }
+        *node_seen = true;
+    }
+    cs_free(seen);
+    return pairs;
+}
+
+static struct pairs pairs_to_check(const struct cs_platform *platform)
+{
+    struct pairs pairs = {0};
+    int64_t n = platform->n_devices;
+    int64_t all = n * (n - 1) / 2;
+    int64_t step = n <= ALL_PAIRS_DEVICES ? 1 : all / (SAMPLE_PAIRS / 2) + 1;
+    int64_t at = 0;
+    for (int32_t a = 0; a < n; a++) {
+        for (int32_t b = a + 1; b < n; b++, at++) {
+            if (at % step == 0 || b == a + 1) {
+                add_pair(&pairs, a, b);
+                add_pair(&pairs, b, a);
+            }
+        }
+    }
+    return pairs;
+}
+
+/* What SimGrid says about the fabrics, seen from device 0. NaN where there is nothing to see. */
+struct figures {
+    double intra_bytes_per_s; /* out of the device over all its links inside the node */
+    double pair_bytes_per_s;  /* to one neighbour */
+    double intra_latency_s;
+    double inter_bytes_per_s; /* to a device of another node */
+    double inter_latency_s;   /* to the nearest one */
+    double far_latency_s;     /* to the farthest one */
+};
+
+static void measure(const struct cs_platform *platform, const struct cs_routes *routes,
+                    const struct pairs *pairs, struct figures *figures)
+{
+    bool *counted = cs_calloc((size_t)cs_routes_n_links(routes), sizeof *counted);
+    *figures = (struct figures){NAN, NAN, NAN, NAN, NAN, NAN};
+    for (int64_t i = 0; i < pairs->n; i++) {
+        int32_t to = pairs->at[2 * i + 1];
+        struct cs_route route = cs_routes_get(routes, 0, to);
+        double bytes_per_s = cs_routes_bytes_per_s(routes, 0, to);
+        if (!cs_platform_same_node(platform, 0, to)) {
+            figures->inter_bytes_per_s = fmax(figures->inter_bytes_per_s, bytes_per_s);
+            figures->inter_latency_s = fmin(figures->inter_latency_s, route.latency_s);
+            figures->far_latency_s = fmax(figures->far_latency_s, route.latency_s);
+            continue;
+        }
+        figures->pair_bytes_per_s = bytes_per_s;
+        figures->intra_latency_s = route.latency_s;
+        if (route.n_links > 0 && !counted[route.links[0]]) {
+            counted[route.links[0]] = true;
+            double first_bytes_per_s = cs_routes_link(routes, route.links[0])->bytes_per_s;
+            figures->intra_bytes_per_s = isnan(figures->intra_bytes_per_s)
+                                             ? first_bytes_per_s
+                                             : figures->intra_bytes_per_s + first_bytes_per_s;
+        }
+    }
+    cs_free(counted);
+}
+
+/* "  intra   196.0 GB/s out of a device, 28.0 GB/s to one neighbour, 500 ns" */
+static void print_fabric(const char *label, double bytes_per_s, double pair_bytes_per_s, double latency_s,
+                         double far_latency_s)
+{
+    char rate[32];
+    char pair[32];
+    char latency[32];
+    char far[32];
+    if (isnan(bytes_per_s)) {
+        (void)printf("%-12s none\n", label);
+        return;
+    }
+    (void)printf("%-12s %s out of a device", label,
+                 cs_units_format(bytes_per_s, CS_UNIT_BYTES_PER_S, rate, sizeof rate));
+    if (!isnan(pair_bytes_per_s)) {
+        (void)printf(", %s to one neighbour",
+                     cs_units_format(pair_bytes_per_s, CS_UNIT_BYTES_PER_S, pair, sizeof pair));
+    }
+    (void)printf(", latency %s", cs_units_format(latency_s, CS_UNIT_SECONDS, latency, sizeof latency));
+    if (far_latency_s > latency_s) {
+        (void)printf(" to %s", cs_units_format(far_latency_s, CS_UNIT_SECONDS, far, sizeof far));
+    }
+    (void)fputc('\n', stdout);
+}
+
+static void print_platform(const struct cs_platform *platform, const struct figures *figures)
+{
+    char memory[32];
+    const struct cs_device *first = &platform->devices[0];
+    (void)printf("%-12s %s\n", "name", platform->name);
+    (void)printf("%-12s %d nodes, %d devices, %s%d a node\n", "size", (int)platform->n_nodes,
+                 (int)platform->n_devices, platform->uniform ? "" : "up to ",
+                 (int)platform->devices_per_node);
+    (void)printf("%-12s %s, %s of memory%s\n", "device", first->chip->name,
+                 cs_units_format(first->memory_bytes, CS_UNIT_BYTES, memory, sizeof memory),
+                 platform->uniform ? "" : "; others differ");
+    (void)printf("%-12s %s\n", "", first->chip->title);
+    (void)printf("%-12s %s inside a node, %s between nodes\n", "topology", platform->intra,
+                 platform->topology);
+    print_fabric("intra node", figures->intra_bytes_per_s, figures->pair_bytes_per_s,
+                 figures->intra_latency_s, NAN);
+    print_fabric("inter node", figures->inter_bytes_per_s, NAN, figures->inter_latency_s,
+                 figures->far_latency_s);
+    if (figures->intra_bytes_per_s > 0 && figures->inter_bytes_per_s > 0) {
+        (void)printf("%-12s %.3g : 1\n", "ratio", figures->intra_bytes_per_s / figures->inter_bytes_per_s);
+    }
+}
+
+static json_t *platform_json(const struct cs_platform *platform, const struct figures *figures)
+{
+    json_t *object = json_object();
+    (void)json_object_set_new(object, "name", json_string(platform->name));
+    (void)json_object_set_new(object, "nodes", json_integer(platform->n_nodes));
+    (void)json_object_set_new(object, "devices", json_integer(platform->n_devices));
+    (void)json_object_set_new(object, "devices_per_node", json_integer(platform->devices_per_node));
+    (void)json_object_set_new(object, "chip", json_string(platform->devices[0].chip->name));
+    (void)json_object_set_new(object, "memory_bytes",
+                              json_integer((json_int_t)platform->devices[0].memory_bytes));
+    (void)json_object_set_new(object, "intra_node_bytes_per_s", cs_json_real(figures->intra_bytes_per_s));
+    (void)json_object_set_new(object, "intra_node_pair_bytes_per_s", cs_json_real(figures->pair_bytes_per_s));
+    (void)json_object_set_new(object, "intra_node_latency_s", cs_json_real(figures->intra_latency_s));
+    (void)json_object_set_new(object, "inter_node_bytes_per_s", cs_json_real(figures->inter_bytes_per_s));
+    (void)json_object_set_new(object, "inter_node_latency_s", cs_json_real(figures->inter_latency_s));
+    (void)json_object_set_new(object, "intra", json_string(platform->intra));
+    (void)json_object_set_new(object, "topology", json_string(platform->topology));
+    (void)json_object_set_new(object, "uniform", json_boolean(platform->uniform));
+    return object;
+}
+
+int cs__cmd_platform_show(int argc, char **argv)
+{
+    cs_status st = CS_OK;
+    struct cs_err err = {0};
+    struct show_args args = {0};
+    struct cs__hardware hardware = {0};
+    struct cs_routes *routes = NULL;
+    struct pairs pairs = {0};
+    struct figures figures;
+    parse_args(&args, "clustersim platform show",
+               "What a platform is: its size and devices, and the bandwidths and latencies that SimGrid sees "
+               "from its first device.\v"
+               "PLATFORM is an XML file or the name of a shipped one. " CS__EXIT_STATUS_DOC,
+               argc, argv);
+    CS_TRY(cs__hardware_load(&hardware, args.platform, &err));
+    routes = cs_routes_new(&hardware.platform, cs__simgrid_cfg());
+    pairs = pairs_from_first(&hardware.platform);
+    CS_TRY(cs_routes_need(routes, pairs.at, pairs.n, &err));
+    measure(&hardware.platform, routes, &pairs, &figures);
+    if (cs__wants_text(&args.output)) {
+        print_platform(&hardware.platform, &figures);
+    }
+    CS_TRY(cs__write_json(&args.output, args.output.json ? platform_json(&hardware.platform, &figures) : NULL,
+                          &err));
+out:
+    cs_free(pairs.at);
+    cs_routes_free(routes);
+    cs__hardware_release(&hardware);
+    return st == CS_OK ? 0 : cs__fail(&err);
+}
+
+/* ---- check ----------------------------------------------------------------------------------------------
+ */
+
+#define PROBLEMS_MAX 20
+
+struct problems {
+    int64_t n;
+    json_t *list; /* the first PROBLEMS_MAX */
+};
+
+static void add_problem(struct problems *problems, const char *fmt, ...) CS_PRINTF(2, 3);
+static void add_problem(struct problems *problems, const char *fmt, ...)
+{
+    if (problems->n++ < PROBLEMS_MAX) {
+        char text[256];
+        va_list ap;
+        va_start(ap, fmt);
+        (void)vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        (void)json_array_append_new(problems->list, json_string(text));
+    }
+}
+
+static bool differ(double a, double b)
+{
+    return fabs(a - b) > 1e-9 * fmax(fabs(a), fabs(b));
+}
+
+/* Both directions of a pair, which stand side by side in `pairs`. */
+static void check_pair(const struct cs_platform *platform, const struct cs_routes *routes, int32_t a,
+                       int32_t b, struct problems *problems)
+{
+    struct cs_route there = cs_routes_get(routes, a, b);
+    struct cs_route back = cs_routes_get(routes, b, a);
+    double there_bytes_per_s = cs_routes_bytes_per_s(routes, a, b);
+    double back_bytes_per_s = cs_routes_bytes_per_s(routes, b, a);
+    const char *from = cs_platform_endpoint(platform, a, b);
+    const char *to = cs_platform_endpoint(platform, b, a);
+    char one[32];
+    char other[32];
+    if (there.n_links == 0 || back.n_links == 0) {
+        add_problem(problems, "the route between %s and %s has no link: data would arrive at once", from, to);
+    }
+    if (differ(there_bytes_per_s, back_bytes_per_s)) {
+        add_problem(problems, "%s sends %s to %s but gets %s back", from,
+                    cs_units_format(there_bytes_per_s, CS_UNIT_BYTES_PER_S, one, sizeof one), to,
+                    cs_units_format(back_bytes_per_s, CS_UNIT_BYTES_PER_S, other, sizeof other));
+    }
+    if (differ(there.latency_s, back.latency_s)) {
+        add_problem(problems, "%s reaches %s in %s but the way back takes %s", from, to,
+                    cs_units_format(there.latency_s, CS_UNIT_SECONDS, one, sizeof one),
+                    cs_units_format(back.latency_s, CS_UNIT_SECONDS, other, sizeof other));
+    }
+}
+
+static cs_status report_problems(const struct show_args *args, const struct cs_platform *platform,
+                                 const struct problems *problems, int64_t n_pairs, struct cs_err *err)
+{
+    json_t *object = json_object();
+    (void)json_object_set_new(object, "name", json_string(platform->name));
+    (void)json_object_set_new(object, "routes", json_integer(n_pairs));
+    (void)json_object_set_new(object, "ok", json_boolean(problems->n == 0));
+    (void)json_object_set_new(object, "problem_count", json_integer(problems->n));
+    (void)json_object_set(object, "problems", problems->list);
+    if (cs__wants_text(&args->output)) {
+        size_t i;
+        json_t *problem;
+        json_array_foreach(problems->list, i, problem)
+        {
+            (void)printf("%s: %s\n", platform->xml_path, json_string_value(problem));
+        }
+        (void)printf("%s: %lld devices, %lld routes asked, %s\n", platform->name,
+                     (long long)platform->n_devices, (long long)n_pairs,
+                     problems->n == 0 ? "no problem found" : "problems found");
+    }
+    return cs__write_json(&args->output, object, err);
+}
+
+int cs__cmd_platform_check(int argc, char **argv)
+{
+    cs_status st = CS_OK;
+    struct cs_err err = {0};
+    struct show_args args = {0};
+    struct cs__hardware hardware = {0};
+    struct cs_routes *routes = NULL;
+    struct pairs pairs = {0};
+    struct problems problems = {0, json_array()};
+    parse_args(
+        &args, "clustersim platform check",
+        "Read a platform as a simulation would, ask SimGrid for its routes, and report what would make "
+        "a simulation wrong.\v"
+        "PLATFORM is an XML file or the name of a shipped one. A platform with problems ends in "
+        "2. " CS__EXIT_STATUS_DOC,
+        argc, argv);
+    CS_TRY(cs__hardware_load(&hardware, args.platform, &err));
+    routes = cs_routes_new(&hardware.platform, cs__simgrid_cfg());
+    pairs = pairs_to_check(&hardware.platform);
+    CS_TRY(cs_routes_need(routes, pairs.at, pairs.n, &err));
+    for (int64_t i = 0; i < pairs.n; i += 2) {
+        check_pair(&hardware.platform, routes, pairs.at[2 * i], pairs.at[2 * i + 1], &problems);
+    }
+    CS_TRY(report_problems(&args, &hardware.platform, &problems, pairs.n, &err));
+out:
+    json_decref(problems.list);
+    cs_free(pairs.at);
+    cs_routes_free(routes);
+    cs__hardware_release(&hardware);
+    return st != CS_OK ? cs__fail(&err) : problems.n > 0 ? CS__EXIT_INPUT : 0;
+}

@@ -1,0 +1,214 @@
+#include "cli_priv.h"
+
+#include "cs/base/file.h"
+#include "cs/reports/csv.h"
+
+#include <string.h>
+
+struct search_args {
+    struct cs__study_args study;
+    struct cs__output_args output;
+    struct cs__run_args run;
+    const char *strategy;
+    int32_t n_workers;
+    bool dry_run;
+    char time_limit[32];
+    char candidate_limit[32];
+};
+
+enum {
+    OPT_ALGORITHM = 1,
+    OPT_OBJECTIVE,
+    OPT_TIME_LIMIT,
+    OPT_CANDIDATE_LIMIT,
+    OPT_WORKERS,
+    OPT_TOP,
+    OPT_DRY_RUN,
+    OPT_STRATEGY
+};
+
+/* "10min"; a bare number means seconds. */
+static void set_duration(struct search_args *args, const char *key, const char *text, char *buf,
+                         size_t buf_bytes)
+{
+    bool bare = text[0] && strspn(text, "0123456789.") == strlen(text);
+    (void)snprintf(buf, buf_bytes, "%s%s", text, bare ? "s" : "");
+    cs__study_args_set(&args->study, key, buf);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct search_args *args = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->study;
+        state->child_inputs[1] = &args->run;
+        state->child_inputs[2] = &args->output;
+        return 0;
+    case OPT_ALGORITHM:
+        cs__study_args_set(&args->study, "search.algorithm", arg);
+        return 0;
+    case OPT_OBJECTIVE:
+        cs__study_args_set(&args->study, "search.objective", arg);
+        return 0;
+    case OPT_TIME_LIMIT:
+        set_duration(args, "search.time_limit", arg, args->time_limit, sizeof args->time_limit);
+        return 0;
+    case OPT_CANDIDATE_LIMIT:
+        set_duration(args, "search.candidate_time_limit", arg, args->candidate_limit,
+                     sizeof args->candidate_limit);
+        return 0;
+    case OPT_TOP:
+        cs__study_args_set(&args->study, "search.top", strcmp(arg, "all") == 0 ? "1000000" : arg);
+        return 0;
+    case OPT_WORKERS:
+        args->n_workers = (int32_t)cs__option_int(state, arg, 1, 1024, "workers");
+        return 0;
+    case OPT_STRATEGY:
+        args->strategy = arg;
+        return 0;
+    case OPT_DRY_RUN:
+        args->dry_run = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void parse_args(struct search_args *args, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"strategy", OPT_STRATEGY, "S", 0, "Pin these keys: mp=8,recompute=full", 0},
+        {"algorithm", OPT_ALGORITHM, "A", 0, "How to search: exhaustive", 0},
+        {"objective", OPT_OBJECTIVE, "O", 0, "What is better: throughput, step_time or peak_memory", 0},
+        {"time-limit", OPT_TIME_LIMIT, "T", 0, "Stop with the best so far (10min; a bare number is seconds)",
+         0},
+        {"candidate-time-limit", OPT_CANDIDATE_LIMIT, "T", 0, "Give up on a strategy after this long", 0},
+        {"workers", OPT_WORKERS, "N", 0, "Worker processes; one a processor without it", 0},
+        {"top", OPT_TOP, "K", 0, "Entries of the ranking that are shown, or 'all'", 0},
+        {"dry-run", OPT_DRY_RUN, NULL, 0, "Check everything and show the size of the space, simulate nothing",
+         0},
+        {0},
+    };
+    static const struct argp_child children[] = {
+        {&cs__study_argp, 0, NULL, 0}, {&cs__run_argp, 0, NULL, 0}, {&cs__output_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {
+        options,
+        parse,
+        "STUDY\n-m MODEL -p PLATFORM --set KEY=VALUE...",
+        "Rank the parallel strategies for a model on a platform: each one that fits is simulated.\v"
+        "STUDY is a study file or the name of a shipped one. " CS__EXIT_STATUS_DOC,
+        children,
+        NULL,
+        NULL};
+    cs__parse(&argp, "clustersim search", argc, argv, args);
+}
+
+static cs_status write_csv(const struct cs__output_args *args, const struct cs_search_report *report,
+                           struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_outfile file = {0};
+    if (args->csv) {
+        CS_TRY(cs_outfile_open(&file, args->csv, err));
+        cs_report_search_csv(file.stream, report);
+        CS_TRY(cs_outfile_commit(&file, err));
+    }
+out:
+    cs_outfile_release(&file);
+    return st;
+}
+
+static cs_status show_space(const struct search_args *args, const struct cs_study *study,
+                            const struct cs_space *space, struct cs_err *err)
+{
+    struct cs_report_origin origin = cs__origin("search --dry-run");
+    if (cs__wants_text(&args->output)) {
+        cs_report_space_text(stdout, study, space, cs__color());
+    }
+    return cs__write_json(&args->output, cs_report_space_json(study, space, &origin), err);
+}
+
+/* How the process ends when nothing went wrong. */
+static int exit_status(const struct cs_search_result *result)
+{
+    if (result->end == CS_SEARCH_INTERRUPTED) {
+        return cs_status_exit(CS_E_INTERRUPTED);
+    }
+    if (result->n_ranked > 0) {
+        return 0;
+    }
+    bool all_known = result->n_open == 0 && result->n_failed == 0;
+    return cs_status_exit(all_known ? CS_E_INFEASIBLE : CS_E_TIMEOUT);
+}
+
+static cs_status evaluate(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation,
+                          struct cs_err *err)
+{
+    return cs_simulator_evaluate(context, strategy, evaluation, err);
+}
+
+static cs_status search(const struct search_args *args, const struct cs_study *study,
+                        const struct cs_space *space, int *exit_code, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_simulator simulator = {0};
+    struct cs_search_result result = {0};
+    struct cs__progress progress;
+    struct cs_report_origin origin = cs__origin("search");
+    struct cs_search_report report = {study, space, &result};
+    cs__progress_init(&progress, &args->output);
+    CS_TRY(cs_simulator_init(&simulator, study, &args->run.options, err));
+    struct cs_search_options options = {.n_workers = args->n_workers,
+                                        .stop = &cs__stop,
+                                        .progress = cs__progress_show,
+                                        .progress_context = &progress,
+                                        .evaluate = evaluate,
+                                        .evaluate_context = &simulator};
+    cs__catch_signals(); /* not before: they would pass to processes that should die of Ctrl-C */
+    st = cs_search_run(&result, study, space, &options, err);
+    cs__progress_end(&progress);
+    if (st != CS_OK) {
+        goto out;
+    }
+    if (cs__wants_text(&args->output)) {
+        cs_report_search_table(stdout, &report, cs__color());
+    }
+    CS_TRY(cs__write_json(&args->output, args->output.json ? cs_report_search_json(&report, &origin) : NULL,
+                          err));
+    CS_TRY(write_csv(&args->output, &report, err));
+    *exit_code = exit_status(&result);
+out:
+    cs_search_result_release(&result);
+    cs_simulator_release(&simulator);
+    return st;
+}
+
+int cs__cmd_search(int argc, char **argv)
+{
+    static struct search_args args; /* large: it holds every --set */
+    cs_status st = CS_OK;
+    int exit_code = 0;
+    struct cs_err err = {0};
+    struct cs_study study = {0};
+    struct cs_space space = {0};
+    parse_args(&args, argc, argv);
+    CS_TRY(cs__load_study(&study, &args.study, &err));
+    if (args.strategy) {
+        CS_TRY(cs_study_pin(&study, args.strategy, &err));
+    }
+    CS_TRY(cs_space_build(&space, &study, &err));
+    if (args.dry_run) {
+        CS_TRY(show_space(&args, &study, &space, &err));
+        exit_code = space.n_open > 0 ? 0 : cs_status_exit(CS_E_INFEASIBLE);
+    } else {
+        CS_TRY(search(&args, &study, &space, &exit_code, &err));
+    }
+out:
+    if (st != CS_OK) {
+        exit_code = cs__fail(&err);
+    }
+    cs_space_release(&space);
+    cs_study_release(&study);
+    return exit_code;
+}

@@ -1,0 +1,146 @@
+#include "cli_priv.h"
+
+#include "cs/base/file.h"
+#include "cs/reports/csv.h"
+#include "cs/reports/timeline.h"
+
+#include <string.h>
+
+struct simulate_args {
+    struct cs__study_args study;
+    struct cs__output_args output;
+    struct cs__run_args run;
+    const char *strategy;
+    const char *timeline;
+};
+
+enum { OPT_STRATEGY = 1, OPT_TIMELINE };
+
+static bool to_stdout(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct simulate_args *args = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->study;
+        state->child_inputs[1] = &args->run;
+        state->child_inputs[2] = &args->output;
+        return 0;
+    case OPT_STRATEGY:
+        args->strategy = arg;
+        return 0;
+    case OPT_TIMELINE:
+        args->timeline = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (to_stdout(args->timeline) && (to_stdout(args->output.json) || to_stdout(args->output.csv))) {
+            argp_error(state, "only one of --json, --csv and --timeline can go to standard output");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void parse_args(struct simulate_args *args, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"strategy", OPT_STRATEGY, "S", 0,
+         "dp=16,mp=2,pp=2,op=2,recompute=full; what it leaves out takes the study's pinned value, else 1, "
+         "none "
+         "or the schedule's default",
+         0},
+        {"timeline", OPT_TIMELINE, "FILE", 0, "Write every rank's step as Chrome/Perfetto trace events", 0},
+        {0},
+    };
+    static const struct argp_child children[] = {
+        {&cs__study_argp, 0, NULL, 0}, {&cs__run_argp, 0, NULL, 0}, {&cs__output_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {
+        options,
+        parse,
+        "STUDY --strategy S\n-m MODEL -p PLATFORM --set KEY=VALUE... --strategy S",
+        "Simulate one training step under one strategy: time, bubble, communication, memory.\v"
+        "STUDY is a study file or the name of a shipped one. A strategy that does not fit in memory is "
+        "simulated as if memory were larger, and ends in 3. " CS__EXIT_STATUS_DOC,
+        children,
+        NULL,
+        NULL};
+    cs__parse(&argp, "clustersim simulate", argc, argv, args);
+}
+
+typedef void (*write_fn)(FILE *out, const struct cs_simulate_report *report);
+
+static void write_timeline(FILE *out, const struct cs_simulate_report *report)
+{
+    struct cs_report_origin origin = cs__origin("simulate");
+    cs_report_timeline(out, report, &origin);
+}
+
+static cs_status write_file(const char *path, write_fn write, const struct cs_simulate_report *report,
+                            struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_outfile file = {0};
+    if (path) {
+        CS_TRY(cs_outfile_open(&file, path, err));
+        write(file.stream, report);
+        CS_TRY(cs_outfile_commit(&file, err));
+    }
+out:
+    cs_outfile_release(&file);
+    return st;
+}
+
+static cs_status simulate(const struct simulate_args *args, const struct cs_study *study, int *exit_code,
+                          struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_simulator simulator = {0};
+    struct cs_strategy strategy;
+    struct cs_evaluation evaluation;
+    struct cs_trace *trace = NULL;
+    struct cs_run run = {0};
+    struct cs_run_options options = args->run.options;
+    struct cs_report_origin origin = cs__origin("simulate");
+    CS_TRY(cs_study_strategy(study, args->strategy, &strategy, err));
+    options.timeline = args->timeline != NULL;
+    CS_TRY(cs_simulator_init(&simulator, study, &options, err));
+    CS_TRY(cs_simulator_run(&simulator, &strategy, &trace, &run, &evaluation, err));
+    struct cs_simulate_report report = {study, &strategy, &evaluation, trace, &run};
+    cs__catch_signals(); /* files are written whole, or their temporaries removed */
+    CS_TRY(write_file(args->timeline, write_timeline, &report, err));
+    CS_TRY(write_file(args->output.csv, cs_report_simulate_csv, &report, err));
+    CS_TRY(cs__write_json(&args->output, args->output.json ? cs_report_simulate_json(&report, &origin) : NULL,
+                          err));
+    if (cs__wants_text(&args->output) && !to_stdout(args->timeline)) {
+        cs_report_simulate_text(stdout, &report, cs__color());
+    }
+    *exit_code = evaluation.outcome == CS_OUTCOME_OK ? 0 : cs_status_exit(CS_E_INFEASIBLE);
+out:
+    cs_run_release(&run);
+    cs_trace_free(trace);
+    cs_simulator_release(&simulator);
+    return st;
+}
+
+int cs__cmd_simulate(int argc, char **argv)
+{
+    static struct simulate_args args; /* large: it holds every --set */
+    cs_status st = CS_OK;
+    int exit_code = 0;
+    struct cs_err err = {0};
+    struct cs_study study = {0};
+    parse_args(&args, argc, argv);
+    CS_TRY(cs__load_study(&study, &args.study, &err));
+    CS_TRY(simulate(&args, &study, &exit_code, &err));
+out:
+    if (st != CS_OK) {
+        exit_code = cs__fail(&err);
+    }
+    cs_study_release(&study);
+    return exit_code;
+}

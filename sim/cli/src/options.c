@@ -1,0 +1,234 @@
+#include "cli_priv.h"
+
+#include "cs/base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void show_version(FILE *out, struct argp_state *state)
+{
+    (void)state;
+    cs__print_version(out);
+}
+
+void cs__parse(const struct argp *argp, const char *name, int argc, char **argv, void *input)
+{
+    char program[64];
+    (void)snprintf(program, sizeof program, "%s", name);
+    argv[0] = program; /* argp and getopt show it */
+    argp_program_version_hook = show_version;
+    argp_err_exit_status = CS__EXIT_INPUT;
+    error_t code = argp_parse(argp, argc, argv, 0, NULL, input);
+    if (code != 0) {
+        (void)fprintf(stderr, "%s: %s\n", name, strerror(code));
+        exit(1);
+    }
+}
+
+int64_t cs__option_int(struct argp_state *state, const char *text, int64_t min, int64_t max, const char *what)
+{
+    struct cs_err err = {0};
+    int64_t value = 0;
+    if (cs_int_parse(text, min, max, what, CS_NOLOC, &value, &err) != CS_OK) {
+        argp_error(state, "%s", err.text);
+    }
+    return value;
+}
+
+double cs__option_quantity(struct argp_state *state, const char *text, enum cs_unit unit, const char *what)
+{
+    struct cs_err err = {0};
+    double value = 0;
+    if (cs_units_parse(text, unit, what, CS_NOLOC, &value, &err) != CS_OK) {
+        argp_error(state, "%s", err.text);
+    }
+    return value;
+}
+
+int32_t cs__option_choice(struct argp_state *state, const char *text, const char *const *names,
+                          const char *what)
+{
+    int32_t index = cs_text_index(text, names);
+    if (index < 0) {
+        struct cs_strbuf list = {0};
+        for (int32_t i = 0; names[i]; i++) {
+            cs_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
+        }
+        argp_error(state, "'%s' is no %s, expected one of: %s", text, what, cs_strbuf_str(&list));
+        cs_strbuf_release(&list);
+    }
+    return index;
+}
+
+/* ---- study ----------------------------------------------------------------------------------------------
+ */
+
+void cs__study_args_set(struct cs__study_args *args, const char *key, const char *value)
+{
+    CS_ASSERT(args->n_overrides < CS__OVERRIDES_MAX);
+    args->overrides[args->n_overrides++] = (struct cs_override){key, value, true};
+}
+
+static void add_set(struct cs__study_args *args, struct argp_state *state, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    size_t len = equals ? (size_t)(equals - text) : 0;
+    /* The last places are kept for the options that are settings as well. */
+    if (args->n_overrides >= CS__OVERRIDES_MAX - 16) {
+        argp_error(state, "more than %d settings", CS__OVERRIDES_MAX - 16);
+        return;
+    }
+    char *key = args->keys[args->n_overrides];
+    if (len == 0 || len >= sizeof args->keys[0]) {
+        argp_error(state, "'--set %s': expected KEY=VALUE, as in training.global_batch=1024", text);
+        return;
+    }
+    memcpy(key, text, len);
+    key[len] = '\0';
+    args->overrides[args->n_overrides++] = (struct cs_override){key, equals + 1, false};
+}
+
+static error_t parse_study(int key, char *arg, struct argp_state *state)
+{
+    struct cs__study_args *args = state->input;
+    switch (key) {
+    case 'm':
+        cs__study_args_set(args, "model", arg);
+        return 0;
+    case 'p':
+        cs__study_args_set(args, "platform", arg);
+        return 0;
+    case 's':
+        add_set(args, state, arg);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (args->study) {
+            argp_error(state, "one study at a time, but there are '%s' and '%s'", args->study, arg);
+        }
+        args->study = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (!args->study && args->n_overrides == 0) {
+            argp_error(state, "no study given: name a file, or say -m MODEL -p PLATFORM --set KEY=VALUE");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option study_options[] = {
+    {NULL, 0, NULL, 0, "The study (a value given here wins over the file's):", 1},
+    {"model", 'm', "MODEL", 0, "Shipped model or model file", 1},
+    {"platform", 'p', "PLATFORM", 0, "Shipped platform or SimGrid XML file", 1},
+    {"set", 's', "KEY=VALUE", 0, "Any key of the study file: training.global_batch=1024, strategy.mp=[1,2,4]",
+     1},
+    {0},
+};
+const struct argp cs__study_argp = {study_options, parse_study, NULL, NULL, NULL, NULL, NULL};
+
+/* ---- output ---------------------------------------------------------------------------------------------
+ */
+
+enum { OPT_JSON = 0x1000, OPT_CSV, OPT_PROGRESS, OPT_NO_PROGRESS, OPT_FIDELITY, OPT_VIEW, OPT_COLLECTIVE };
+
+static error_t parse_output(int key, char *arg, struct argp_state *state)
+{
+    struct cs__output_args *args = state->input;
+    switch (key) {
+    case OPT_JSON:
+        args->json = arg;
+        return 0;
+    case OPT_CSV:
+        args->csv = arg;
+        return 0;
+    case 'q':
+        args->quiet = true;
+        return 0;
+    case OPT_PROGRESS:
+    case OPT_NO_PROGRESS:
+        args->progress = key == OPT_PROGRESS ? 1 : 0;
+        return 0;
+    case ARGP_KEY_INIT:
+        args->progress = -1;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->json && args->csv && strcmp(args->json, "-") == 0 && strcmp(args->csv, "-") == 0) {
+            argp_error(state, "only one of --json and --csv can go to standard output");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option output_options[] = {
+    {NULL, 0, NULL, 0, "Output:", 3},
+    {"json", OPT_JSON, "FILE", 0, "Write the result as JSON too; '-' is standard output, instead of the text",
+     3},
+    {"csv", OPT_CSV, "FILE", 0, "The same as comma-separated values", 3},
+    {"quiet", 'q', NULL, 0, "No progress", 3},
+    {"progress", OPT_PROGRESS, NULL, 0, "Progress bar even if standard error is no terminal", 3},
+    {"no-progress", OPT_NO_PROGRESS, NULL, 0, "No progress", 3},
+    {0},
+};
+const struct argp cs__output_argp = {output_options, parse_output, NULL, NULL, NULL, NULL, NULL};
+
+static const struct argp_option json_options[] = {
+    {"json", OPT_JSON, "FILE", 0, "Write the result as JSON too; '-' is standard output, instead of the text",
+     3},
+    {0},
+};
+const struct argp cs__json_argp = {json_options, parse_output, NULL, NULL, NULL, NULL, NULL};
+
+/* ---- run ------------------------------------------------------------------------------------------------
+ */
+
+/* "all-reduce=ring" */
+static void set_collective(struct cs_run_options *options, struct argp_state *state, const char *text)
+{
+    char kind[32] = "";
+    const char *equals = strchr(text, '=');
+    size_t len = equals ? (size_t)(equals - text) : 0;
+    if (len == 0 || len >= sizeof kind) {
+        argp_error(state, "'--collective %s': expected KIND=ALGORITHM, as in all-reduce=ring", text);
+        return;
+    }
+    memcpy(kind, text, len);
+    int32_t coll = cs__option_choice(state, kind, cs_coll_names, "collective");
+    int32_t algorithm = cs__option_choice(state, equals + 1, cs_algorithm_names, "collective algorithm");
+    options->algorithm[coll] = (enum cs_algorithm)algorithm;
+}
+
+static error_t parse_run(int key, char *arg, struct argp_state *state)
+{
+    struct cs__run_args *args = state->input;
+    switch (key) {
+    case OPT_FIDELITY:
+        args->options.fidelity =
+            (enum cs_fidelity)cs__option_choice(state, arg, cs_fidelity_names, "fidelity");
+        return 0;
+    case OPT_VIEW:
+        args->options.view = (enum cs_view)cs__option_choice(state, arg, cs_view_names, "view");
+        return 0;
+    case OPT_COLLECTIVE:
+        set_collective(&args->options, state, arg);
+        return 0;
+    case ARGP_KEY_INIT:
+        cs_run_options_init(&args->options);
+        args->options.simgrid_cfg = cs__simgrid_cfg();
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option run_options[] = {
+    {NULL, 0, NULL, 0, "How to simulate:", 2},
+    {"fidelity", OPT_FIDELITY, "F", 0, "analytic, folded (default) or full", 2},
+    {"view", OPT_VIEW, "V", 0, "Collectives: auto (default), step, flow or closed", 2},
+    {"collective", OPT_COLLECTIVE, "KIND=ALGORITHM", 0,
+     "Algorithm of a kind of collective, as in all-reduce=ring; may be repeated", 2},
+    {0},
+};
+const struct argp cs__run_argp = {run_options, parse_run, NULL, NULL, NULL, NULL, NULL};

@@ -1,0 +1,243 @@
+/**
+ * @file bench_engine.c
+ * How fast the replay is. Prints a table; nothing here passes or fails.
+ *
+ *   bench_engine [--quick]
+ *
+ * Rows: a LLaMA3-405B-like dense model (126 layers, hidden 16384, tensor 8, pipeline 16, data = ranks / 128,
+ * 16 micro-batches) from 128 to 16,384 ranks; LLaMA3-70B on 64 ranks, folded and full; the same number of
+ * sleeps and transfers in a bare SimGrid loop; cost against layers and micro-batches.
+ */
+#include "cs/engine/engine.h"
+#include "cs/platforms/topology.h"
+
+#include <simgrid/actor.h>
+#include <simgrid/engine.h>
+#include <simgrid/host.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void end_if(cs_status st, const struct cs_err *err)
+{
+    if (st != CS_OK) {
+        char text[1200];
+        cs_err_format(err, text, sizeof text);
+        fprintf(stderr, "%s\n", text);
+        exit(1);
+    }
+}
+
+struct bed {
+    struct cs_catalogue *catalogue;
+    struct cs_platform platform;
+    struct cs_routes *routes;
+    char path[64];
+};
+
+static void bed_open(struct bed *bed, int32_t n_nodes)
+{
+    struct cs_err err = {0};
+    struct cs_topology_spec spec;
+    memset(bed, 0, sizeof *bed);
+    end_if(cs_catalogue_load(CS_TEST_SOURCE_DIR "/platforms/catalogue", &bed->catalogue, &err), &err);
+    cs_topology_spec_init(&spec, cs_catalogue_server(bed->catalogue, "910b-10to1"));
+    spec.n_nodes = n_nodes;
+    snprintf(bed->path, sizeof bed->path, "/tmp/clustersim-bench-XXXXXX");
+    FILE *stream = fdopen(mkstemp(bed->path), "wb");
+    end_if(cs_topology_write(&spec, bed->catalogue, stream, CS_NOLOC, &err), &err);
+    fclose(stream);
+    end_if(cs_platform_load(&bed->platform, bed->path, bed->catalogue, &err), &err);
+    bed->routes = cs_routes_new(&bed->platform, NULL);
+}
+
+static void bed_close(struct bed *bed)
+{
+    unlink(bed->path);
+    cs_routes_free(bed->routes);
+    cs_platform_release(&bed->platform);
+    cs_catalogue_free(bed->catalogue);
+}
+
+struct row {
+    const char *what;
+    const char *model;
+    int32_t n_layers; /* 0 = the model's */
+    int32_t mp, pp, dp, m;
+    enum cs_fidelity fidelity;
+};
+
+/* In a child, so that its peak memory is its own. */
+static void run_row(const struct row *row)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid > 0) {
+        waitpid(pid, NULL, 0);
+        return;
+    }
+    struct cs_err err = {0};
+    struct bed bed;
+    double start_s = now_s();
+    bed_open(&bed, row->mp * row->pp * row->dp / 8);
+    struct cs_model model = {0};
+    char path[512];
+    snprintf(path, sizeof path, CS_TEST_SOURCE_DIR "/workloads/models/%s.yaml", row->model);
+    end_if(cs_model_load(&model, path, &err), &err);
+    model.n_layers = row->n_layers ? row->n_layers : model.n_layers;
+    struct cs_training training = {
+        .global_batch = (int64_t)row->m * row->dp,
+        .seq_length = 4096,
+        .dtype = CS_DTYPE_BF16,
+        .gradient_dtype = CS_DTYPE_FP32,
+        .optimizer = CS_OPT_ADAMW,
+        .bucket_bytes = 64e6,
+        .clip_gradient = true,
+        .flash_attention = true,
+    };
+    struct cs_strategy strategy;
+    cs_strategy_init(&strategy);
+    strategy.mp = row->mp;
+    strategy.pp = row->pp;
+    strategy.dp = row->dp;
+    strategy.op = row->dp;
+    strategy.sp = row->mp > 1;
+    struct cs_trace *trace = NULL;
+    double built_s = now_s();
+    end_if(cs_trace_build(&model, &training, &strategy, &trace, &err), &err);
+    double traced_s = now_s();
+    struct cs_run_options options;
+    cs_run_options_init(&options);
+    options.fidelity = row->fidelity;
+    struct cs_run run = {0};
+    end_if(cs_engine_run(trace, bed.routes, &options, &run, &err), &err);
+    double first_s = now_s() - traced_s;
+    cs_run_release(&run);
+    double again_s = now_s();
+    end_if(cs_engine_run(trace, bed.routes, &options, &run, &err), &err);
+    again_s = now_s() - again_s;
+    struct rusage self;
+    struct rusage children;
+    getrusage(RUSAGE_SELF, &self);
+    getrusage(RUSAGE_CHILDREN, &children);
+    long peak_kib = self.ru_maxrss > children.ru_maxrss ? self.ru_maxrss : children.ru_maxrss;
+    printf("%-28s %6d %6d %12lld %9lld %8.3f %8.3f %8.3f %8.3f %7ld\n", row->what, run.metrics.n_ranks,
+           run.metrics.n_rank_classes, (long long)run.metrics.n_operations,
+           (long long)run.metrics.n_activities, built_s - start_s, traced_s - built_s, first_s, again_s,
+           peak_kib / 1024);
+    cs_run_release(&run);
+    cs_trace_free(trace);
+    cs_model_release(&model);
+    bed_close(&bed);
+    fflush(stdout);
+    _exit(0);
+}
+
+/* ---- bare SimGrid ---- */
+
+static int64_t loop_steps;
+static sg_host_t loop_from, loop_to;
+
+static void loop_actor(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    for (int64_t i = 0; i < loop_steps; i++) {
+        sg_actor_sleep_for(1e-3);
+        sg_host_sendto(loop_from, loop_to, 1e6);
+    }
+}
+
+/* `n_actors` actors that sleep and send in turn on a quotient-sized platform: the most SimGrid can do with
+ * the same activities. */
+static double bare_rate_per_s(int64_t n_activities, int32_t n_actors)
+{
+    int ends[2];
+    if (pipe(ends) != 0) {
+        exit(1);
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        char name[] = "/tmp/clustersim-bare-XXXXXX";
+        FILE *xml = fdopen(mkstemp(name), "wb");
+        fputs("<?xml version='1.0'?><!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\"><platform "
+              "version=\"4.1\"><zone id=\"z\" routing=\"Full\"><host id=\"a\" speed=\"1Gf\"/><host id=\"b\" "
+              "speed=\"1Gf\"/><link id=\"l\" bandwidth=\"25GBps\" latency=\"1us\"/><route src=\"a\" "
+              "dst=\"b\"><link_ctn "
+              "id=\"l\"/></route></zone></platform>",
+              xml);
+        fclose(xml);
+        char *argv[] = {"bare",
+                        "--log=root.thres:error",
+                        "--cfg=network/model:CM02",
+                        "--cfg=network/crosstraffic:0",
+                        "--cfg=network/TCP-gamma:0",
+                        "--cfg=contexts/guard-size:0",
+                        "--cfg=contexts/stack-size:64",
+                        NULL};
+        int argc = 7;
+        simgrid_init(&argc, argv);
+        simgrid_load_platform(name);
+        unlink(name);
+        loop_from = sg_host_by_name("a");
+        loop_to = sg_host_by_name("b");
+        loop_steps = n_activities / 2 / n_actors;
+        for (int32_t i = 0; i < n_actors; i++) {
+            sg_actor_create("loop", loop_from, loop_actor, 0, NULL);
+        }
+        double start_s = now_s();
+        simgrid_run();
+        double took_s = now_s() - start_s;
+        _exit(write(ends[1], &took_s, sizeof took_s) != sizeof took_s);
+    }
+    double took_s = 0;
+    close(ends[1]);
+    if (read(ends[0], &took_s, sizeof took_s) != sizeof took_s) {
+        took_s = 0;
+    }
+    close(ends[0]);
+    waitpid(pid, NULL, 0);
+    return took_s > 0 ? (double)n_activities / took_s : 0;
+}
+
+int main(int argc, char **argv)
+{
+    bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
+    static const struct row rows[] = {
+        {"405B, 128 ranks", "llama3-405b", 0, 8, 16, 1, 16, CS_FIDELITY_FOLDED},
+        {"405B, 1,024 ranks", "llama3-405b", 0, 8, 16, 8, 16, CS_FIDELITY_FOLDED},
+        {"70B, 64 ranks, m 256", "llama3-70b", 0, 4, 4, 4, 256, CS_FIDELITY_FOLDED},
+        {"70B, 64 ranks, m 64, full", "llama3-70b", 0, 4, 4, 4, 64, CS_FIDELITY_FULL},
+        {"70B, 40 layers", "llama3-70b", 40, 4, 4, 4, 256, CS_FIDELITY_FOLDED},
+        {"70B, 160 layers", "llama3-70b", 160, 4, 4, 4, 256, CS_FIDELITY_FOLDED},
+        {"70B, m 64", "llama3-70b", 0, 4, 4, 4, 64, CS_FIDELITY_FOLDED},
+        {"70B, m 1024", "llama3-70b", 0, 4, 4, 4, 1024, CS_FIDELITY_FOLDED},
+        {"405B, 4,096 ranks", "llama3-405b", 0, 8, 16, 32, 16, CS_FIDELITY_FOLDED},
+        {"405B, 16,384 ranks", "llama3-405b", 0, 8, 16, 128, 16, CS_FIDELITY_FOLDED},
+        {"70B, 64 ranks, m 256, full", "llama3-70b", 0, 4, 4, 4, 256, CS_FIDELITY_FULL},
+    };
+    int32_t n = quick ? 4 : (int32_t)(sizeof rows / sizeof rows[0]);
+    printf("%-28s %6s %6s %12s %9s %8s %8s %8s %8s %7s\n", "run", "ranks", "class", "operations", "activity",
+           "load s", "trace s", "first s", "again s", "MiB");
+    for (int32_t i = 0; i < n; i++) {
+        run_row(&rows[i]);
+    }
+    printf("\nbare SimGrid loop, activities/s:");
+    static const int32_t actors[] = {4, 16, 64, 256};
+    for (int32_t i = 0; i < 4; i++) {
+        printf("  %d actors %.0f", actors[i], bare_rate_per_s(200000, actors[i]));
+    }
+    printf("\n('first' asks SimGrid for the routes, 'again' has them, as in a search)\n");
+    return 0;
+}

@@ -1,0 +1,77 @@
+/* Parameters and floating-point work of a model, summed from its graph. */
+#include "cost_priv.h"
+
+static const struct cs_strategy undivided = {.dp = 1, .mp = 1, .pp = 1, .cp = 1, .ep = 1, .vpp = 1, .op = 1,
+                                             .zero = 1, .micro_batch = 1};
+
+/** A model on one rank: every layout is the whole tensor. */
+struct whole {
+    struct cs_arena arena;
+    struct cs_graph graph;
+    struct cs_sharding sharding;
+    struct cs_costing costing;
+};
+
+static void whole_init(struct whole *whole, const struct cs_model *model, int64_t seq_length)
+{
+    *whole = (struct whole){0};
+    /* Flash attention off: the score products are then nodes like any other. */
+    cs__graph_build(&whole->graph, &whole->arena, model, 1, seq_length, false);
+    cs__sharding_init(&whole->sharding, &whole->graph, &undivided);
+    whole->costing = (struct cs_costing){
+        .sharding = &whole->sharding, .dtype = CS_DTYPE_BF16, .gradient_dtype = CS_DTYPE_FP32};
+}
+
+static int64_t segment_params(const struct whole *whole, const struct cs_segment *segment)
+{
+    const struct cs_layout layout = {0};
+    int64_t n = 0;
+    for (int32_t t = 0; t < segment->n_tensors; t++) {
+        if (segment->tensors[t].param && !segment->tensors[t].tied) {
+            n += cs__sharding_elements(&whole->sharding, &segment->tensors[t], &layout);
+        }
+    }
+    return n;
+}
+
+int64_t cs_model_params(const struct cs_model *model)
+{
+    struct whole whole;
+    int64_t n = 0;
+    whole_init(&whole, model, 1);
+    for (int32_t i = 0; i < whole.graph.n_runs; i++) {
+        const struct cs_run_of *run = &whole.graph.runs[i];
+        n += run->count * segment_params(&whole, &whole.graph.segments[run->segment]);
+    }
+    cs_arena_release(&whole.arena);
+    return n;
+}
+
+int64_t cs_model_active_params(const struct cs_model *model)
+{
+    return cs_model_params(model); /* dense: every token meets all of them */
+}
+
+static double segment_flop(const struct whole *whole, const struct cs_segment *segment)
+{
+    double flop = 0;
+    for (int32_t i = 0; i < segment->n_nodes; i++) {
+        struct cs_space space;
+        cs__sharding_space(&whole->sharding, segment, &segment->nodes[i], &space);
+        flop += cs__node_model_flop(&whole->costing, segment, &segment->nodes[i], &space);
+    }
+    return flop;
+}
+
+double cs_model_step_flop(const struct cs_model *model, double n_tokens, int64_t seq_length)
+{
+    struct whole whole;
+    double forward_flop = 0;
+    whole_init(&whole, model, seq_length);
+    for (int32_t i = 0; i < whole.graph.n_runs; i++) {
+        const struct cs_run_of *run = &whole.graph.runs[i];
+        forward_flop += run->count * segment_flop(&whole, &whole.graph.segments[run->segment]);
+    }
+    cs_arena_release(&whole.arena);
+    return 3 * forward_flop * (n_tokens / (double)seq_length);
+}
