@@ -126,7 +126,7 @@ out:
     return st;
 }
 
-static void reader_release(struct cs_reader *reader)
+void cs__reader_release(struct cs_reader *reader)
 {
     cs_arena_release(&reader->names);
     cs_arena_release(&reader->scratch);
@@ -138,28 +138,38 @@ static void reader_release(struct cs_reader *reader)
     cs_free(reader->links);
     cs_free(reader->props);
     cs_free(reader->devices);
+    cs_free(reader->notes);
 }
 
-cs_status cs_platform_load(struct cs_platform *platform, const char *xml_path,
-                           const struct cs_catalogue *catalogue, struct cs_err *err)
+cs_status cs__platform_read(struct cs_platform *platform, struct cs_reader *reader, const char *xml_path,
+                            const struct cs_catalogue *catalogue, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_platform read = {0};
-    struct cs_reader reader = {
+    *reader = (struct cs_reader){
         .err = err, .file = xml_path, .catalogue = catalogue, .result = &read.arena, .zone = -1, .host = -1};
     char *text = NULL;
     size_t bytes = 0;
     CS_TRY(cs_file_read(xml_path, FILE_BYTES_MAX, &text, &bytes, err));
     read.xml_path = cs_arena_strdup(&read.arena, xml_path);
     read.content_hash = cs_hash_bytes(CS_HASH_SEED, text, bytes);
-    CS_TRY(cs__reader_parse(&reader, text, bytes));
-    CS_TRY(finish(&reader, &read));
+    CS_TRY(cs__reader_parse(reader, text, bytes));
+    CS_TRY(finish(reader, &read));
     *platform = read;
     read = (struct cs_platform){0};
 out:
-    reader_release(&reader);
+    reader->result = NULL;
     cs_platform_release(&read);
     cs_free(text);
+    return st;
+}
+
+cs_status cs_platform_load(struct cs_platform *platform, const char *xml_path,
+                           const struct cs_catalogue *catalogue, struct cs_err *err)
+{
+    struct cs_reader reader = {0};
+    cs_status st = cs__platform_read(platform, &reader, xml_path, catalogue, err);
+    cs__reader_release(&reader);
     return st;
 }
 

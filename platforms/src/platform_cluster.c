@@ -104,28 +104,30 @@ static int64_t topology_hosts(int32_t topology, const char *text, const char **f
 }
 
 /* Names of one host's cluster links, as SimGrid 3.32 makes them for a FLAT cluster. */
-static cs_status add_flat_links(struct cs_reader *reader, const char *id, int64_t number, bool split)
+static cs_status add_flat_links(struct cs_reader *reader, const char *id, int64_t number, bool split,
+                                double bytes_per_s)
 {
     char name[CS__NAME_MAX + 64];
     snprintf(name, sizeof name, "%s_link_%lld", id, (long long)number);
-    if (cs__rules_add_link(reader, name, split ? CS__LINK_SPLIT : CS__LINK_PLAIN) != CS_OK) {
+    if (cs__rules_add_link(reader, name, split ? CS__LINK_SPLIT : CS__LINK_PLAIN, bytes_per_s) != CS_OK) {
         return reader->status;
     }
     if (reader->attrs[CS__A_CLUSTER_LOOPBACK_BW]) {
         snprintf(name, sizeof name, "%s_link_%lld_loopback", id, (long long)number);
-        if (cs__rules_add_link(reader, name, CS__LINK_PLAIN) != CS_OK) {
+        if (cs__rules_add_link(reader, name, CS__LINK_PLAIN, bytes_per_s) != CS_OK) {
             return reader->status;
         }
     }
     if (reader->attrs[CS__A_CLUSTER_LIMITER_LINK]) {
         snprintf(name, sizeof name, "%s_link_%lld_limiter", id, (long long)number);
-        return cs__rules_add_link(reader, name, CS__LINK_PLAIN);
+        return cs__rules_add_link(reader, name, CS__LINK_PLAIN, bytes_per_s);
     }
     return CS_OK;
 }
 
 /* The hosts of the radical ("0-7,12,20-23"), in its order, and their links. */
-static cs_status add_hosts(struct cs_reader *reader, int32_t zone, bool flat, bool split, int64_t *n_hosts)
+static cs_status add_hosts(struct cs_reader *reader, int32_t zone, bool flat, bool split, double bytes_per_s,
+                           int64_t *n_hosts)
 {
     cs_status st = CS_OK;
     const char *radical = reader->attrs[CS__A_CLUSTER_RADICAL];
@@ -154,8 +156,10 @@ static cs_status add_hosts(struct cs_reader *reader, int32_t zone, bool flat, bo
                      reader->attrs[CS__A_CLUSTER_SUFFIX]);
             CS_TRY(cs__rules_add_point(reader, name, CS__POINT_HOST, zone, &point));
             reader->points[point].has_host_link = true;
+            reader->points[point].out_bytes_per_s = bytes_per_s;
+            reader->points[point].in_bytes_per_s = bytes_per_s;
             if (flat) {
-                CS_TRY(add_flat_links(reader, reader->zones[zone].name, i, split));
+                CS_TRY(add_flat_links(reader, reader->zones[zone].name, i, split, bytes_per_s));
             }
             (*n_hosts)++;
         }
@@ -168,7 +172,7 @@ out:
     return st;
 }
 
-static cs_status check_quantities(struct cs_reader *reader)
+static cs_status check_quantities(struct cs_reader *reader, double *bytes_per_s)
 {
     static const struct {
         int attr;
@@ -191,6 +195,7 @@ static cs_status check_quantities(struct cs_reader *reader)
         if (st != CS_OK) {
             return st;
         }
+        *bytes_per_s = list[i].attr == CS__A_CLUSTER_BW ? value : *bytes_per_s;
     }
     if (reader->attrs[CS__A_CLUSTER_BB_LAT] && !reader->attrs[CS__A_CLUSTER_BB_BW]) {
         return cs__reader_fail(reader, CS_E_INPUT,
@@ -245,7 +250,8 @@ cs_status cs__cluster_start(struct cs_reader *reader)
                                            .parent = reader->zone,
                                            .line = cs__reader_line(reader)};
     reader->zones[reader->zone].n_points++;
-    CS_TRY(check_quantities(reader));
+    double bytes_per_s = 0.0;
+    CS_TRY(check_quantities(reader, &bytes_per_s));
     int32_t topology = choice(reader, CS__A_CLUSTER_TOPOLOGY, "topology", topology_names, TOPO_FLAT);
     int32_t sharing = choice(reader, CS__A_CLUSTER_SHARING_POLICY, "sharing_policy", sharing_names, 1);
     int32_t bb = choice(reader, CS__A_CLUSTER_BB_SHARING_POLICY, "bb_sharing_policy", bb_sharing_names, 0);
@@ -255,14 +261,14 @@ cs_status cs__cluster_start(struct cs_reader *reader)
     bool flat = topology == TOPO_FLAT;
     int64_t n_hosts = 0;
     reader->cluster_first_host = reader->n_points;
-    CS_TRY(add_hosts(reader, zone, flat, sharing == 1, &n_hosts));
+    CS_TRY(add_hosts(reader, zone, flat, sharing == 1, bytes_per_s, &n_hosts));
     reader->cluster_n_hosts = n_hosts;
     if (flat) {
         CS_TRY(add_router(reader, zone));
         if (reader->attrs[CS__A_CLUSTER_BB_BW]) {
             char name[CS__NAME_MAX + 16];
             snprintf(name, sizeof name, "%s_backbone", reader->zones[zone].name);
-            CS_TRY(cs__rules_add_link(reader, name, CS__LINK_PLAIN));
+            CS_TRY(cs__rules_add_link(reader, name, CS__LINK_PLAIN, bytes_per_s));
         }
     } else {
         const char *form = "";

@@ -71,6 +71,7 @@ cs_status cs__device_add(struct cs_reader *reader, int32_t point)
     CS_TRY(cs_int_parse(given[PROP_NODE]->value, 0, CS_TOPOLOGY_DEVICES_MAX - 1, "node", loc, &device.node,
                         reader->err));
     device.memory_bytes = device.chip->memory_bytes;
+    device.has_memory = given[PROP_MEMORY] != NULL;
     if (given[PROP_MEMORY]) {
         loc.line = given[PROP_MEMORY]->line;
         CS_TRY(cs_units_parse(given[PROP_MEMORY]->value, CS_UNIT_BYTES, "memory", loc, &device.memory_bytes,

@@ -5,6 +5,7 @@
 #include "reader_priv.h"
 #include "simgrid_units_priv.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -66,7 +67,8 @@ cs_status cs__rules_add_point(struct cs_reader *reader, const char *name, enum c
     return CS_OK;
 }
 
-static cs_status add_link_name(struct cs_reader *reader, const char *name, enum cs_link_kind kind)
+static cs_status add_link_name(struct cs_reader *reader, const char *name, enum cs_link_kind kind,
+                               double bytes_per_s)
 {
     int32_t taken = cs__names_find(&reader->link_names, name);
     if (taken >= 0) {
@@ -75,24 +77,25 @@ static cs_status add_link_name(struct cs_reader *reader, const char *name, enum 
     }
     CS_GROW(reader->links, reader->n_links, reader->cap_links);
     const char *copy = cs_arena_strdup(&reader->names, name);
-    reader->links[reader->n_links] =
-        (struct cs_link_name){.name = copy, .kind = kind, .line = cs__reader_line(reader)};
+    reader->links[reader->n_links] = (struct cs_link_name){
+        .name = copy, .kind = kind, .line = cs__reader_line(reader), .bytes_per_s = bytes_per_s};
     cs__names_add(&reader->link_names, copy, reader->n_links);
     reader->n_links++;
     return CS_OK;
 }
 
 /* A split link is three names: itself for routes with a direction, and its two halves. */
-cs_status cs__rules_add_link(struct cs_reader *reader, const char *name, enum cs_link_kind kind)
+cs_status cs__rules_add_link(struct cs_reader *reader, const char *name, enum cs_link_kind kind,
+                             double bytes_per_s)
 {
     static const char *const half[] = {"_UP", "_DOWN"};
-    if (check_name(reader, name) != CS_OK || add_link_name(reader, name, kind) != CS_OK) {
+    if (check_name(reader, name) != CS_OK || add_link_name(reader, name, kind, bytes_per_s) != CS_OK) {
         return reader->status;
     }
     for (int32_t i = 0; kind == CS__LINK_SPLIT && i < 2; i++) {
         char text[CS__NAME_MAX + 8];
         snprintf(text, sizeof text, "%s%s", name, half[i]);
-        if (add_link_name(reader, text, CS__LINK_PLAIN) != CS_OK) {
+        if (add_link_name(reader, text, CS__LINK_PLAIN, bytes_per_s) != CS_OK) {
             return reader->status;
         }
     }
@@ -134,10 +137,9 @@ static cs_status want_parent(struct cs_reader *reader, enum cs_element parent, c
 }
 
 static cs_status quantity(struct cs_reader *reader, const char *text, enum cs_simgrid_unit unit,
-                          const char *what)
+                          const char *what, double *value)
 {
-    double value = 0.0;
-    return cs__simgrid_parse(text, unit, what, cs__reader_loc(reader), &value, reader->err);
+    return cs__simgrid_parse(text, unit, what, cs__reader_loc(reader), value, reader->err);
 }
 
 cs_status cs__rules_core(struct cs_reader *reader, const char *text)
@@ -222,11 +224,12 @@ static cs_status end_zone(struct cs_reader *reader)
 static cs_status start_host(struct cs_reader *reader)
 {
     cs_status st = CS_OK;
+    double speed_flop_per_s = 0.0;
     CS_TRY(want_parent(reader, CS__EL_ZONE, "host", "in <zone>"));
     CS_TRY(zone_gets(reader, "host", CS__ZONE_OF_HOSTS, false));
     CS_TRY(cs__rules_add_point(reader, reader->attrs[CS__A_HOST_ID], CS__POINT_HOST, reader->zone,
                                &reader->host));
-    CS_TRY(quantity(reader, reader->attrs[CS__A_HOST_SPEED], CS__SIMGRID_SPEED, "speed"));
+    CS_TRY(quantity(reader, reader->attrs[CS__A_HOST_SPEED], CS__SIMGRID_SPEED, "speed", &speed_flop_per_s));
     CS_TRY(cs__rules_core(reader, reader->attrs[CS__A_HOST_CORE]));
     open_zone(reader)->n_points++;
     reader->n_props = 0;
@@ -250,6 +253,8 @@ out:
 static cs_status start_link(struct cs_reader *reader)
 {
     cs_status st = CS_OK;
+    double bytes_per_s = 0.0;
+    double latency_s = 0.0;
     const char *sharing = reader->attrs[CS__A_LINK_SHARING_POLICY];
     CS_TRY(want_parent(reader, CS__EL_ZONE, "link", "in <zone>"));
     CS_TRY(zone_gets(reader, "link", CS__ZONE_OPEN, false));
@@ -258,10 +263,12 @@ static cs_status start_link(struct cs_reader *reader)
             reader, CS_E_INPUT,
             "sharing_policy '%s' is not supported, expected SHARED, SPLITDUPLEX or FATPIPE", sharing);
     }
-    CS_TRY(quantity(reader, reader->attrs[CS__A_LINK_BANDWIDTH], CS__SIMGRID_BANDWIDTH, "bandwidth"));
-    CS_TRY(quantity(reader, reader->attrs[CS__A_LINK_LATENCY], CS__SIMGRID_LATENCY, "latency"));
+    CS_TRY(quantity(reader, reader->attrs[CS__A_LINK_BANDWIDTH], CS__SIMGRID_BANDWIDTH, "bandwidth",
+                    &bytes_per_s));
+    CS_TRY(quantity(reader, reader->attrs[CS__A_LINK_LATENCY], CS__SIMGRID_LATENCY, "latency", &latency_s));
     bool split = sharing && strcmp(sharing, "SPLITDUPLEX") == 0;
-    CS_TRY(cs__rules_add_link(reader, reader->attrs[CS__A_LINK_ID], split ? CS__LINK_SPLIT : CS__LINK_PLAIN));
+    CS_TRY(cs__rules_add_link(reader, reader->attrs[CS__A_LINK_ID], split ? CS__LINK_SPLIT : CS__LINK_PLAIN,
+                              bytes_per_s));
     reader->n_link_elements++;
     reader->n_props = 0;
 out:
@@ -271,6 +278,8 @@ out:
 static cs_status start_backbone(struct cs_reader *reader)
 {
     cs_status st = CS_OK;
+    double bytes_per_s = 0.0;
+    double latency_s = 0.0;
     CS_TRY(want_parent(reader, CS__EL_ZONE, "backbone", "in <zone>"));
     CS_TRY(zone_gets(reader, "backbone", CS__ZONE_OPEN, false));
     struct cs_zone *zone = open_zone(reader);
@@ -280,9 +289,10 @@ static cs_status start_backbone(struct cs_reader *reader)
                                zone->name, zone->has_backbone ? "has one already" : "has another routing");
     }
     zone->has_backbone = true;
-    CS_TRY(quantity(reader, reader->attrs[CS__A_LINK_BANDWIDTH], CS__SIMGRID_BANDWIDTH, "bandwidth"));
-    CS_TRY(quantity(reader, reader->attrs[CS__A_LINK_LATENCY], CS__SIMGRID_LATENCY, "latency"));
-    CS_TRY(cs__rules_add_link(reader, reader->attrs[CS__A_LINK_ID], CS__LINK_PLAIN));
+    CS_TRY(quantity(reader, reader->attrs[CS__A_LINK_BANDWIDTH], CS__SIMGRID_BANDWIDTH, "bandwidth",
+                    &bytes_per_s));
+    CS_TRY(quantity(reader, reader->attrs[CS__A_LINK_LATENCY], CS__SIMGRID_LATENCY, "latency", &latency_s));
+    CS_TRY(cs__rules_add_link(reader, reader->attrs[CS__A_LINK_ID], CS__LINK_PLAIN, bytes_per_s));
     reader->n_link_elements++;
 out:
     return st;
@@ -307,7 +317,7 @@ static cs_status own_point(struct cs_reader *reader, const char *name, const cha
     return CS_OK;
 }
 
-static cs_status plain_link(struct cs_reader *reader, const char *name)
+static cs_status plain_link(struct cs_reader *reader, const char *name, double *bytes_per_s)
 {
     int32_t found = cs__names_find(&reader->link_names, name);
     if (found < 0) {
@@ -318,12 +328,15 @@ static cs_status plain_link(struct cs_reader *reader, const char *name)
                                "link '%s' is SPLITDUPLEX: say which half, '%s_UP' or '%s_DOWN'", name, name,
                                name);
     }
+    *bytes_per_s = reader->links[found].bytes_per_s;
     return CS_OK;
 }
 
 static cs_status start_host_link(struct cs_reader *reader)
 {
     cs_status st = CS_OK;
+    double up_bytes_per_s = 0.0;
+    double down_bytes_per_s = 0.0;
     int32_t point = -1;
     CS_TRY(want_parent(reader, CS__EL_ZONE, "host_link", "in <zone>"));
     CS_TRY(zone_gets(reader, "host_link", CS__ZONE_OF_HOSTS, false));
@@ -339,8 +352,10 @@ static cs_status start_host_link(struct cs_reader *reader)
                                                                    : "is no host");
     }
     reader->points[point].has_host_link = true;
-    CS_TRY(plain_link(reader, reader->attrs[CS__A_HOST_LINK_UP]));
-    CS_TRY(plain_link(reader, reader->attrs[CS__A_HOST_LINK_DOWN]));
+    CS_TRY(plain_link(reader, reader->attrs[CS__A_HOST_LINK_UP], &up_bytes_per_s));
+    CS_TRY(plain_link(reader, reader->attrs[CS__A_HOST_LINK_DOWN], &down_bytes_per_s));
+    reader->points[point].out_bytes_per_s = up_bytes_per_s;
+    reader->points[point].in_bytes_per_s = down_bytes_per_s;
 out:
     return st;
 }
@@ -418,7 +433,11 @@ static cs_status start_route(struct cs_reader *reader, bool zones)
                                answer < 2 ? " (routes are symmetrical unless they say NO)" : "");
     }
     reader->n_ctns = 0;
-    reader->route_line = cs__reader_line(reader);
+    reader->route = (struct cs_route_note){.src = src,
+                                           .dst = dst,
+                                           .line = cs__reader_line(reader),
+                                           .symmetrical = answer < 2,
+                                           .bytes_per_s = INFINITY};
 out:
     return st;
 }
@@ -426,9 +445,11 @@ out:
 static cs_status end_route(struct cs_reader *reader)
 {
     if (reader->n_ctns == 0) {
-        return cs__reader_fail_at(reader, reader->route_line, CS_E_INPUT,
+        return cs__reader_fail_at(reader, reader->route.line, CS_E_INPUT,
                                   "a route without <link_ctn> leads nowhere");
     }
+    CS_GROW(reader->notes, reader->n_notes, reader->cap_notes);
+    reader->notes[reader->n_notes++] = reader->route;
     return CS_OK;
 }
 
@@ -460,6 +481,7 @@ static cs_status start_link_ctn(struct cs_reader *reader)
         return cs__reader_fail(reader, CS_E_INPUT, "link '%s' is not SPLITDUPLEX and has no direction %s", id,
                                direction);
     }
+    reader->route.bytes_per_s = fmin(reader->route.bytes_per_s, reader->links[found].bytes_per_s);
     return CS_OK;
 }
 

@@ -58,6 +58,8 @@ struct cs_point {
     int32_t zone; /* that holds it; for a zone: itself */
     int line;
     bool has_host_link;
+    double out_bytes_per_s; /* of a cluster's host or a host_link, 0 = has neither */
+    double in_bytes_per_s;
 };
 
 enum cs_link_kind { CS__LINK_PLAIN, CS__LINK_SPLIT };
@@ -65,6 +67,15 @@ struct cs_link_name {
     const char *name;
     enum cs_link_kind kind;
     int line;
+    double bytes_per_s;
+};
+
+/* A route between two points, for the checks that look at bandwidths. */
+struct cs_route_note {
+    int32_t src, dst;
+    int line;
+    bool symmetrical;
+    double bytes_per_s; /* of its narrowest link */
 };
 
 /* A host with a chip, before its NIC is known. */
@@ -73,6 +84,7 @@ struct cs_device_draft {
     int line;
     const struct cs_chip *chip;
     double memory_bytes;
+    bool has_memory; /* the property, not the chip's */
     int64_t node;
     const char *nic; /* host name, NULL = itself */
 };
@@ -120,7 +132,9 @@ struct cs_reader {
     int64_t cluster_first_host; /* of the open <cluster>: its first host among the points */
     int64_t cluster_n_hosts;
     int64_t n_ctns; /* of the open route */
-    int route_line;
+    struct cs_route_note route;
+    struct cs_route_note *notes;
+    int32_t n_notes, cap_notes;
 
     struct cs_device_draft *devices;
     int32_t n_devices, cap_devices;
@@ -182,7 +196,8 @@ cs_status cs__rules_end(struct cs_reader *reader, enum cs_element element);
 /* New names; CS_E_INPUT when malformed or taken. */
 cs_status cs__rules_add_point(struct cs_reader *reader, const char *name, enum cs_point_kind kind,
                               int32_t zone, int32_t *point);
-cs_status cs__rules_add_link(struct cs_reader *reader, const char *name, enum cs_link_kind kind);
+cs_status cs__rules_add_link(struct cs_reader *reader, const char *name, enum cs_link_kind kind,
+                             double bytes_per_s);
 /* Check a `core` attribute (NULL = left out). */
 cs_status cs__rules_core(struct cs_reader *reader, const char *text);
 
@@ -192,5 +207,10 @@ cs_status cs__cluster_end(struct cs_reader *reader);
 
 /* platform_device.c: properties of the open host as a device, when it has a chip. */
 cs_status cs__device_add(struct cs_reader *reader, int32_t point);
+
+/* platform.c: read and check a file, leaving the reader's tables for the caller to look at and release. */
+cs_status cs__platform_read(struct cs_platform *platform, struct cs_reader *reader, const char *xml_path,
+                            const struct cs_catalogue *catalogue, struct cs_err *err);
+void cs__reader_release(struct cs_reader *reader);
 
 #endif

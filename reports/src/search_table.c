@@ -149,11 +149,12 @@ static void print_head(FILE *out, const struct cs_search_report *report)
     char simulated[32];
     char text[256];
     cs__inputs(out, report->study);
+    int64_t n_evaluated = report->space->n_open - result->n_open;
     (void)snprintf(text, sizeof text,
-                   "%s search of %s strategies: %s simulated in %.1f s (%.0f a second), %s",
+                   "%s search of %s strategies in %.1f s (%.0f a second): %s simulated, %s",
                    result->algorithm->name, cs__count(result->n_candidates, candidates, sizeof candidates),
-                   cs__count(result->n_simulated, simulated, sizeof simulated), result->elapsed_s,
-                   result->elapsed_s > 0 ? (double)result->n_simulated / result->elapsed_s : 0,
+                   result->elapsed_s, result->elapsed_s > 0 ? (double)n_evaluated / result->elapsed_s : 0,
+                   cs__count(result->n_simulated, simulated, sizeof simulated),
                    result->complete ? "nothing better exists" : ends[result->end]);
     cs__paragraph(out, "", text);
 }
@@ -208,17 +209,22 @@ static void print_reasons(FILE *out, const struct cs_search_report *report)
 struct warning_context {
     FILE *out;
     bool color;
+    bool any;
 };
 
 static void add_warning(void *context, const char *text)
 {
     struct warning_context *warning = context;
+    if (!warning->any) {
+        (void)fputc('\n', warning->out);
+        warning->any = true;
+    }
     cs__warning_line(warning->out, warning->color, text);
 }
 
 /* The shown strategies whose communication is above the threshold, but for the first, which gets its own
  * warnings. */
-static void warn_of_others(FILE *out, const struct cs_search_report *report, bool color)
+static void warn_of_others(const struct cs_search_report *report, struct warning_context *context)
 {
     char text[256] = "communication above 30 % of the step also at rank";
     size_t used = strlen(text);
@@ -233,7 +239,7 @@ static void warn_of_others(FILE *out, const struct cs_search_report *report, boo
         }
     }
     if (any) {
-        cs__warning_line(out, color, text);
+        add_warning(context, text);
     }
 }
 
@@ -251,11 +257,10 @@ void cs_report_search_table(FILE *out, const struct cs_search_report *report, bo
     print_reasons(out, report);
     if (result->n_ranked > 0) {
         struct cs_evaluation evaluation;
-        struct warning_context context = {out, color};
+        struct warning_context context = {out, color, false};
         cs_report_ranked_evaluation(&result->ranking[0], &evaluation);
-        (void)fputc('\n', out);
         cs_report_warnings(strategy_of(report, 0), &evaluation, report->study, add_warning, &context);
-        warn_of_others(out, report, color);
+        warn_of_others(report, &context);
     }
 }
 

@@ -11,11 +11,9 @@ static const char *bytes_text(double bytes, char *buf, size_t buf_bytes)
 
 static void print_speed(FILE *out, const struct cs_metrics *metrics)
 {
-    char step[32];
     char total[32];
     char each[32];
-    (void)fprintf(out, "step        %s\n",
-                  cs_units_format(metrics->iteration_s, CS_UNIT_SECONDS, step, sizeof step));
+    (void)fprintf(out, "step        %.4g s\n", metrics->iteration_s);
     (void)fprintf(out, "tokens/s    %s, %s a device\n",
                   cs__count((int64_t)(metrics->tokens_per_s + 0.5), total, sizeof total),
                   cs__count((int64_t)(metrics->tokens_per_s / metrics->n_ranks + 0.5), each, sizeof each));
@@ -84,20 +82,6 @@ static void print_links(FILE *out, const struct cs_run *run)
     }
 }
 
-/* The largest parts of the critical path. */
-static void print_path(FILE *out, const struct cs_run *run)
-{
-    struct cs_strbuf text = {0};
-    for (int32_t i = 0; i < run->n_path && i < 6 && run->metrics.iteration_s > 0; i++) {
-        cs_strbuf_addf(&text, "%s%s %.1f %%", i > 0 ? ", " : "", run->path[i].what,
-                       100 * run->path[i].time_s / run->metrics.iteration_s);
-    }
-    if (text.len > 0) {
-        cs__paragraph(out, "path        ", cs_strbuf_str(&text));
-    }
-    cs_strbuf_release(&text);
-}
-
 struct warning_context {
     FILE *out;
     bool color;
@@ -124,7 +108,6 @@ void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report,
     print_speed(out, metrics);
     print_shares(out, metrics);
     print_memory(out, report);
-    print_path(out, report->run);
     print_links(out, report->run);
     if (metrics->limited_by[0]) {
         cs__paragraph(out, "limited by  ", metrics->limited_by);

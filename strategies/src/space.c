@@ -148,6 +148,32 @@ static cs_status walk_shape(struct builder *b, struct cs_err *err)
     return walk_inner(b, 0, err);
 }
 
+/* The message of a space without the cluster's size; a study that pins everything sees its own numbers. */
+static cs_status no_combination(const struct builder *b, struct cs_err *err)
+{
+    static const enum cs_key keys[] = {CS_KEY_DP, CS_KEY_MP, CS_KEY_CP, CS_KEY_PP};
+    const struct cs_axis *axes = b->study->axes;
+    int32_t pinned[CS_COUNT(keys)] = {1, 1, 1, 1};
+    bool all_pinned = true;
+    for (int32_t i = 0; i < CS_COUNT(keys); i++) {
+        if (axes[keys[i]].kind == CS_AXIS_PINNED) {
+            pinned[i] = axes[keys[i]].values[0];
+        }
+        all_pinned = all_pinned && (axes[keys[i]].kind == CS_AXIS_PINNED || keys[i] == CS_KEY_CP);
+    }
+    if (all_pinned) {
+        return cs_err_set(err, CS_E_INPUT, b->study->strategy_loc,
+                          "dp x mp x cp x pp is %d x %d x %d x %d, but should be %d, the platform's devices",
+                          (int)pinned[0], (int)pinned[1], (int)pinned[2], (int)pinned[3],
+                          (int)b->study->platform.n_devices);
+    }
+    return cs_err_set(
+        err, CS_E_INPUT, b->study->strategy_loc,
+        "dp x mp x cp x pp must be %d, the platform's devices, but no combination of the values "
+        "that the study allows is",
+        (int)b->study->platform.n_devices);
+}
+
 static cs_status walk_shapes(struct builder *b, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -174,10 +200,7 @@ static cs_status walk_shapes(struct builder *b, struct cs_err *err)
         CS_TRY(walk_shape(b, err));
     }
     if (b->space->n_combinations == 0) {
-        st = cs_err_set(err, CS_E_INPUT, b->study->strategy_loc,
-                        "dp x mp x cp x pp must be %lld, the platform's devices, but no combination of the "
-                        "values that the study allows is",
-                        (long long)n_devices);
+        st = no_combination(b, err);
     }
 out:
     return st;

@@ -125,7 +125,7 @@ static cs_status find_part(struct cs_study *study, const struct cs_study_source 
     }
     CS_TRY(cs_yaml_want(node, CS_YAML_SCALAR, key, err));
     bool from_file = study->path && node->loc.file && strcmp(node->loc.file, CS__COMMAND_LINE) != 0;
-    const char *near = from_file ? cs_path_dir(&study->arena, study->path) : NULL;
+    const char *near = from_file && strchr(study->path, '/') ? cs_path_dir(&study->arena, study->path) : NULL;
     CS_TRY(cs_shipped_find(&study->arena, source->data_dir, kind, node->text, near, node->loc, path, err));
 out:
     return st;

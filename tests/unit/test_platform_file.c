@@ -12,8 +12,7 @@
 #define BAD CS_TEST_SOURCE_DIR "/tests/data/bad/platform"
 #define GOOD CS_TEST_SOURCE_DIR "/tests/data/good/platform"
 
-#define PROLOG                                                                                               \
-    "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+#define PROLOG "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
 #define DEVICE                                                                                               \
     "<host id=\"a\" speed=\"1Tf\"><prop id=\"chip\" value=\"910b2\"/><prop id=\"node\" value=\"0\"/></host>"
 
@@ -95,7 +94,8 @@ START_TEST(test_bad_paths)
 {
     struct cs_err err = {0};
     struct cs_platform platform = {0};
-    ck_assert_fails(cs_platform_load(&platform, "no-such-file.xml", catalogue, &err), &err, CS_E_INPUT, 0, "");
+    ck_assert_fails(cs_platform_load(&platform, "no-such-file.xml", catalogue, &err), &err, CS_E_INPUT, 0,
+                    "");
     ck_assert_fails(cs_platform_load(&platform, ".", catalogue, &err), &err, CS_E_INPUT, 0, "directory");
     assert_bad(CS_E_INPUT, 0, "empty");
     ck_assert_int_eq(cs_platform_load(&platform, path, catalogue, NULL), CS_E_INPUT); /* nobody listens */
@@ -176,7 +176,8 @@ START_TEST(test_hand_written)
 {
     struct cs_err err = {0};
     struct cs_platform platform = {0};
-    fputs(PROLOG "<platform version=\"4.1\">\n<zone id=\"z\" routing=\"Full\">\n" DEVICE "\n</zone></platform>\n",
+    fputs(PROLOG "<platform version=\"4.1\">\n<zone id=\"z\" routing=\"Full\">\n" DEVICE
+                 "\n</zone></platform>\n",
           stream);
     ck_assert_int_eq(fflush(stream), 0);
     ck_assert_ok(cs_platform_load(&platform, path, catalogue, &err), &err);

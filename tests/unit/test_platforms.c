@@ -229,11 +229,8 @@ START_TEST(test_op_time_closed_form)
     assert_near(cs_chip_op_time_s(chip, &cost), arithmetic_s + 3e-6, 1e-12);
     cost.m = 0; /* no shape: no tiles */
     assert_near(cs_chip_op_time_s(chip, &cost), cost.flop / (353.9e12 * 0.86) + 3e-6, 1e-12);
-    struct cs_op_cost vector = {.kind = CS_OPKIND_ELEMENTWISE,
-                                .dtype = CS_DTYPE_BF16,
-                                .flop = 1e6,
-                                .bytes = 1e9,
-                                .n_kernels = 4};
+    struct cs_op_cost vector = {
+        .kind = CS_OPKIND_ELEMENTWISE, .dtype = CS_DTYPE_BF16, .flop = 1e6, .bytes = 1e9, .n_kernels = 4};
     assert_near(cs_chip_op_time_s(chip, &vector), 1e9 / (1.6e12 * 0.80) + 4 * 3e-6, 1e-12);
     vector.flop = 1e12; /* now the vector units are the roof */
     assert_near(cs_chip_op_time_s(chip, &vector), 1e12 / (22e12 * 0.70) + 4 * 3e-6, 1e-12);
@@ -328,11 +325,11 @@ START_TEST(test_routes_other)
     struct cs_topology_spec spec = spec_of("910b-10to1", CS_TOPOLOGY_RAIL, 8);
     assert_route(&spec, 3, 8 + 3, 1.5e-6, 19.6e9); /* same rail */
     assert_route(&spec, 3, 8 + 4, 2.5e-6, 19.6e9); /* over the spine */
-    spec.oversubscription_frac = 16.0;              /* 8 NICs a rail switch */
+    spec.oversubscription_frac = 16.0;             /* 8 NICs a rail switch */
     assert_route(&spec, 3, 8 + 4, 2.5e-6, 9.8e9);
     spec = spec_of("910b-10to1", CS_TOPOLOGY_TORUS, 64); /* 4 x 4 x 4, 8 NICs on 6 links */
     assert_route(&spec, 0, 8, 2.0e-6, 19.6e9);
-    assert_route(&spec, 0, 3 * 8, 2.0e-6, 19.6e9);        /* around */
+    assert_route(&spec, 0, 3 * 8, 2.0e-6, 19.6e9);            /* around */
     assert_route(&spec, 0, (2 + 8 + 32) * 8, 4.5e-6, 19.6e9); /* the far corner: 6 hops */
     spec.devices_per_node = 2;
     assert_route(&spec, 0, 2, 2.0e-6, 2 * 19.6e9 / 6.0);

@@ -21,7 +21,7 @@ static void parse_args(struct cs__output_args *args, const char *name, const cha
     cs__parse(&argp, name, argc, argv, args);
 }
 
-static json_t *model_json(const struct cs_model *model)
+static json_t *model_json(const char *name, const struct cs_model *model)
 {
     json_t *object = json_object();
     const struct {
@@ -36,7 +36,8 @@ static json_t *model_json(const struct cs_model *model)
                    {"ffn", model->ffn},
                    {"vocab", model->vocab},
                    {"experts", model->n_experts}};
-    (void)json_object_set_new(object, "name", json_string(model->name));
+    (void)json_object_set_new(object, "name", json_string(name));
+    (void)json_object_set_new(object, "title", json_string(model->name));
     for (int32_t i = 0; i < CS_COUNT(figures); i++) {
         (void)json_object_set_new(object, figures[i].key, json_integer((json_int_t)figures[i].value));
     }
@@ -55,7 +56,7 @@ static cs_status list_model(struct cs_arena *arena, const char *data_dir, const 
                      (long long)model.n_heads, (long long)model.n_kv_heads, (long long)model.ffn,
                      (long long)model.vocab);
     }
-    (void)json_array_append_new(list, model_json(&model));
+    (void)json_array_append_new(list, model_json(name, &model));
 out:
     cs_model_release(&model);
     return st;
