@@ -1,10 +1,60 @@
-/* Devices: what the properties of a host with a chip say. */
+/* Properties, and devices: what the properties of a host with a chip say. */
 #include "cs/base/text.h"
 #include "cs/base/units.h"
 #include "cs/platforms/topology.h"
 #include "reader_priv.h"
 
 #include <string.h>
+
+cs_status cs__props_add(struct cs_reader *reader)
+{
+    enum cs_element parent = reader->depth > 0 ? reader->stack[reader->depth - 1] : CS__N_ELEMENTS;
+    const char *id = reader->attrs[CS__A_PROP_ID];
+    if (parent != CS__EL_ZONE && parent != CS__EL_HOST && parent != CS__EL_LINK && parent != CS__EL_CLUSTER) {
+        return cs__reader_fail(reader, CS_E_INPUT,
+                               "<prop> must stand in <zone>, <host>, <link> or <cluster>");
+    }
+    if (parent == CS__EL_ZONE && reader->zones[reader->zone].has_content) {
+        return cs__reader_fail(reader, CS_E_INPUT,
+                               "<prop> of zone '%s' must come before everything else in it",
+                               reader->zones[reader->zone].name);
+    }
+    if (parent == CS__EL_ZONE && reader->zone > 0) {
+        return CS_OK; /* only the root zone's mean something */
+    }
+    bool first_of_zone = parent == CS__EL_ZONE && reader->n_root_props == 0;
+    if (first_of_zone) {
+        reader->n_props = 0;
+    }
+    for (int32_t i = 0; i < reader->n_props; i++) {
+        if (strcmp(reader->props[i].id, id) == 0) {
+            return cs__reader_fail(reader, CS_E_INPUT, "property '%s' is given twice", id);
+        }
+    }
+    if (reader->n_props >= 1000) {
+        return cs__reader_fail(reader, CS_E_LIMIT, "more than 1000 properties");
+    }
+    CS_GROW(reader->props, reader->n_props, reader->cap_props);
+    reader->props[reader->n_props++] =
+        (struct cs_prop_draft){.id = cs_arena_strdup(&reader->names, id),
+                               .value = cs_arena_strdup(&reader->names, reader->attrs[CS__A_PROP_VALUE]),
+                               .line = cs__reader_line(reader)};
+    reader->n_root_props += parent == CS__EL_ZONE;
+    return CS_OK;
+}
+
+/* The root zone's properties are complete once it gets something else. */
+void cs__props_keep_root(struct cs_reader *reader)
+{
+    if (reader->root_props || reader->n_root_props == 0) {
+        return;
+    }
+    reader->root_props = CS_ARENA_NEW(reader->result, struct cs_platform_prop, reader->n_root_props);
+    for (int32_t i = 0; i < reader->n_root_props; i++) {
+        reader->root_props[i].id = cs_arena_strdup(reader->result, reader->props[i].id);
+        reader->root_props[i].value = cs_arena_strdup(reader->result, reader->props[i].value);
+    }
+}
 
 static const char *const device_props[] = {"chip", "node", "memory", "nic", NULL};
 enum { PROP_CHIP, PROP_NODE, PROP_MEMORY, PROP_NIC, N_DEVICE_PROPS };

@@ -485,63 +485,13 @@ static cs_status start_link_ctn(struct cs_reader *reader)
     return CS_OK;
 }
 
-static cs_status start_prop(struct cs_reader *reader)
-{
-    enum cs_element parent = parent_element(reader);
-    const char *id = reader->attrs[CS__A_PROP_ID];
-    if (parent != CS__EL_ZONE && parent != CS__EL_HOST && parent != CS__EL_LINK && parent != CS__EL_CLUSTER) {
-        return cs__reader_fail(reader, CS_E_INPUT,
-                               "<prop> must stand in <zone>, <host>, <link> or <cluster>");
-    }
-    if (parent == CS__EL_ZONE && open_zone(reader)->has_content) {
-        return cs__reader_fail(reader, CS_E_INPUT,
-                               "<prop> of zone '%s' must come before everything else in it",
-                               open_zone(reader)->name);
-    }
-    if (parent == CS__EL_ZONE && reader->zone > 0) {
-        return CS_OK; /* only the root zone's mean something */
-    }
-    bool first_of_zone = parent == CS__EL_ZONE && reader->n_root_props == 0;
-    if (first_of_zone) {
-        reader->n_props = 0;
-    }
-    for (int32_t i = 0; i < reader->n_props; i++) {
-        if (strcmp(reader->props[i].id, id) == 0) {
-            return cs__reader_fail(reader, CS_E_INPUT, "property '%s' is given twice", id);
-        }
-    }
-    if (reader->n_props >= 1000) {
-        return cs__reader_fail(reader, CS_E_LIMIT, "more than 1000 properties");
-    }
-    CS_GROW(reader->props, reader->n_props, reader->cap_props);
-    reader->props[reader->n_props++] =
-        (struct cs_prop_draft){.id = cs_arena_strdup(&reader->names, id),
-                               .value = cs_arena_strdup(&reader->names, reader->attrs[CS__A_PROP_VALUE]),
-                               .line = cs__reader_line(reader)};
-    reader->n_root_props += parent == CS__EL_ZONE;
-    return CS_OK;
-}
-
-/* The root zone's properties are complete once it gets something else. */
-static void keep_root_props(struct cs_reader *reader)
-{
-    if (reader->root_props || reader->n_root_props == 0) {
-        return;
-    }
-    reader->root_props = CS_ARENA_NEW(reader->result, struct cs_platform_prop, reader->n_root_props);
-    for (int32_t i = 0; i < reader->n_root_props; i++) {
-        reader->root_props[i].id = cs_arena_strdup(reader->result, reader->props[i].id);
-        reader->root_props[i].value = cs_arena_strdup(reader->result, reader->props[i].value);
-    }
-}
-
 cs_status cs__rules_start(struct cs_reader *reader, enum cs_element element)
 {
     if (element != CS__EL_PLATFORM && reader->depth == 0) {
         return cs__reader_fail(reader, CS_E_INPUT, "the outermost element must be <platform>");
     }
     if (element != CS__EL_PROP) {
-        keep_root_props(reader);
+        cs__props_keep_root(reader);
     }
     switch (element) {
     case CS__EL_PLATFORM:
@@ -571,7 +521,7 @@ cs_status cs__rules_start(struct cs_reader *reader, enum cs_element element)
     case CS__EL_LINK_CTN:
         return start_link_ctn(reader);
     case CS__EL_PROP:
-        return start_prop(reader);
+        return cs__props_add(reader);
     case CS__N_ELEMENTS:
     default:
         cs_bug(__FILE__, __LINE__, "unknown element");
@@ -582,7 +532,7 @@ cs_status cs__rules_end(struct cs_reader *reader, enum cs_element element)
 {
     switch (element) {
     case CS__EL_ZONE:
-        keep_root_props(reader);
+        cs__props_keep_root(reader);
         return end_zone(reader);
     case CS__EL_HOST: {
         int32_t host = reader->host;

@@ -205,6 +205,9 @@ cs_status cs__rules_core(struct cs_reader *reader, const char *text);
 cs_status cs__cluster_start(struct cs_reader *reader);
 cs_status cs__cluster_end(struct cs_reader *reader);
 
+/* platform_device.c: a <prop> begins; the root zone's properties are complete. */
+cs_status cs__props_add(struct cs_reader *reader);
+void cs__props_keep_root(struct cs_reader *reader);
 /* platform_device.c: properties of the open host as a device, when it has a chip. */
 cs_status cs__device_add(struct cs_reader *reader, int32_t point);
 

@@ -45,7 +45,7 @@ int32_t cs_key_get(const struct cs_strategy *strategy, enum cs_key key)
     case CS_N_KEYS:
         break;
     }
-    CS_ASSERT(!"a key of a strategy");
+    CS_ASSERT(false && "a key of a strategy");
     return 0;
 }
 
@@ -96,7 +96,7 @@ void cs_key_put(struct cs_strategy *strategy, enum cs_key key, int32_t value)
     case CS_N_KEYS:
         break;
     }
-    CS_ASSERT(!"a key of a strategy");
+    CS_ASSERT(false && "a key of a strategy");
 }
 
 int32_t cs_key_index(const char *name)

@@ -106,7 +106,7 @@ static void show_progress(const struct search *search)
 static void book(struct search *search, int64_t candidate, const struct cs_evaluation *evaluation)
 {
     struct cs_search_result *result = search->result;
-    double score = NAN;
+    double score = (double)NAN;
     result->n_open--;
     result->n_simulated += evaluation->simulated ? 1 : 0;
     switch (evaluation->outcome) {
@@ -124,7 +124,7 @@ static void book(struct search *search, int64_t candidate, const struct cs_evalu
         break;
     case CS_OUTCOME_OPEN:
     case CS_N_OUTCOMES:
-        CS_ASSERT(!"an evaluation has an outcome");
+        CS_ASSERT(false && "an evaluation has an outcome");
     }
     if (evaluation->outcome != CS_OUTCOME_OK) {
         count_reason(search, candidate, evaluation->outcome, evaluation->rule, evaluation->reason, 1);

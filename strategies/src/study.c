@@ -77,7 +77,7 @@ static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_n
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     study->constraints.memory_margin = 1.2; /* DESIGN §6 */
-    study->constraints.cross_node_comm_frac = INFINITY;
+    study->constraints.cross_node_comm_frac = (double)INFINITY;
     CS_TRY(get_block(root, "constraints", allowed, &block, err));
     CS_TRY(cs_yaml_opt_real(block, "memory_margin", 1, 10, &study->constraints.memory_margin, err));
     CS_TRY(cs_yaml_opt_real(block, "cross_node_comm_fraction", 0, 1, &study->constraints.cross_node_comm_frac,
@@ -212,7 +212,7 @@ struct cs_cluster_shape cs_study_shape(const struct cs_study *study)
 
 double cs_study_device_memory_bytes(const struct cs_study *study)
 {
-    double least_bytes = INFINITY;
+    double least_bytes = (double)INFINITY;
     for (int32_t i = 0; i < study->platform.n_devices; i++) {
         least_bytes = fmin(least_bytes, study->platform.devices[i].memory_bytes);
     }

@@ -33,7 +33,7 @@ static struct cs_study make_study(void)
                                           .gradient_dtype = CS_DTYPE_FP32,
                                           .optimizer = CS_OPT_ADAMW};
     study.constraints.memory_margin = 1.2;
-    study.constraints.cross_node_comm_frac = INFINITY;
+    study.constraints.cross_node_comm_frac = (double)INFINITY;
     study.search.n_top = 2;
     return study;
 }
@@ -364,7 +364,7 @@ START_TEST(what_is_not_known_is_null)
     ck_assert(json_is_null(json_object_get(object, "iteration_time_s")));
     ck_assert_str_eq(text_at(object, "status"), "oom");
     evaluation.simulated = true;
-    evaluation.metrics.mfu_frac = NAN;
+    evaluation.metrics.mfu_frac = (double)NAN;
     json_decref(object);
     object = cs_report_result_json(&strategy, &evaluation, &study);
     ck_assert(json_is_null(json_object_get(object, "mfu")));

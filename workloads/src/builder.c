@@ -143,10 +143,10 @@ uint8_t cs__builder_comm(struct cs_builder *builder, enum cs_group group)
         int32_t index = builder->trace->n_comms++;
         builder->group_comm[group] = index;
         static const enum cs_lane lanes[CS_N_GROUPS] = {
-            [CS_GROUP_TP] = CS_LANE_TP,         [CS_GROUP_TP_COPIES] = CS_LANE_TP,
-            [CS_GROUP_CP] = CS_LANE_CP,         [CS_GROUP_DP] = CS_LANE_DP,
-            [CS_GROUP_OP] = CS_LANE_DP,         [CS_GROUP_GATHER] = CS_LANE_GATHER,
-            [CS_GROUP_DPX] = CS_LANE_DP,        [CS_GROUP_NORM] = CS_LANE_NORM,
+            [CS_GROUP_TP] = CS_LANE_TP,        [CS_GROUP_TP_COPIES] = CS_LANE_TP,
+            [CS_GROUP_CP] = CS_LANE_CP,        [CS_GROUP_DP] = CS_LANE_DP,
+            [CS_GROUP_OP] = CS_LANE_DP,        [CS_GROUP_GATHER] = CS_LANE_GATHER,
+            [CS_GROUP_DPX] = CS_LANE_DP,       [CS_GROUP_NORM] = CS_LANE_NORM,
             [CS_GROUP_EMBEDDING] = CS_LANE_DP,
         };
         cs__groups_comm(builder, group, &builder->comms[index]);
@@ -236,12 +236,13 @@ void cs__emit_message(struct cs_builder *builder, struct cs_oplist *list, enum c
 {
     uint8_t chan = cs__builder_chan(builder, channel);
     uint8_t lane = (uint8_t)builder->chans[chan].stream;
-    cs__oplist_add(list, (struct cs_op){.type = (uint8_t)type,
-                                        .stream = type == CS_OP_SEND ? lane : CS_STREAM_COMPUTE,
-                                        .comm = chan,
-                                        .phase = (uint8_t)phase,
-                                        .layer = -1,
-                                        .label = cs__builder_label(builder, type == CS_OP_SEND ? "send" : "receive"),
-                                        .cost = -1,
-                                        .bytes = bytes});
+    cs__oplist_add(
+        list, (struct cs_op){.type = (uint8_t)type,
+                             .stream = type == CS_OP_SEND ? lane : CS_STREAM_COMPUTE,
+                             .comm = chan,
+                             .phase = (uint8_t)phase,
+                             .layer = -1,
+                             .label = cs__builder_label(builder, type == CS_OP_SEND ? "send" : "receive"),
+                             .cost = -1,
+                             .bytes = bytes});
 }

@@ -21,14 +21,14 @@ void cs__oplist_release(struct cs_oplist *list);
 
 /** Groups that operations ask for. */
 enum cs_group {
-    CS_GROUP_TP,       /* tensor parallel */
+    CS_GROUP_TP,        /* tensor parallel */
     CS_GROUP_TP_COPIES, /* tensor-parallel ranks that hold the same key-value head */
     CS_GROUP_CP,
-    CS_GROUP_DP,       /* all copies of a parameter: dp x cp */
-    CS_GROUP_OP,       /* ranks that share out one set of optimizer states */
-    CS_GROUP_GATHER,   /* the same ranks, for weights gathered while gradients are scattered (zero 3) */
-    CS_GROUP_DPX,      /* ranks that hold the same shard */
-    CS_GROUP_NORM,     /* everything that the global gradient norm sums over */
+    CS_GROUP_DP,        /* all copies of a parameter: dp x cp */
+    CS_GROUP_OP,        /* ranks that share out one set of optimizer states */
+    CS_GROUP_GATHER,    /* the same ranks, for weights gathered while gradients are scattered (zero 3) */
+    CS_GROUP_DPX,       /* ranks that hold the same shard */
+    CS_GROUP_NORM,      /* everything that the global gradient norm sums over */
     CS_GROUP_EMBEDDING, /* first and last stage, when they share the vocabulary matrix */
     CS_N_GROUPS
 };

@@ -88,8 +88,8 @@ static cs_status check_comm(const struct cs_trace *trace, const struct cs_comm *
         twice = seen[comm->members[i]]++ > 0;
     }
     cs_free(seen);
-    return twice ? cs_err_set(err, CS_E_INPUT, CS_NOLOC, "communicator '%s': a rank is listed twice or not at all",
-                              comm->name)
+    return twice ? cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                              "communicator '%s': a rank is listed twice or not at all", comm->name)
                  : CS_OK;
 }
 
@@ -149,9 +149,10 @@ static cs_status check_program(const struct cs_trace *trace, const struct cs_pro
         }
         for (int32_t m = 0; m < CS_N_MEMS; m++) {
             if (now[m] + balances[b].lowest[m] < 0) {
-                return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
-                                  "program '%s', call %d (block '%s'): %s memory is freed that is not allocated",
-                                  program->role, (int)call, trace->blocks[b].name, cs_mem_names[m]);
+                return cs_err_set(
+                    err, CS_E_INPUT, CS_NOLOC,
+                    "program '%s', call %d (block '%s'): %s memory is freed that is not allocated",
+                    program->role, (int)call, trace->blocks[b].name, cs_mem_names[m]);
             }
             now[m] += balances[b].net[m];
         }
@@ -159,11 +160,12 @@ static cs_status check_program(const struct cs_trace *trace, const struct cs_pro
     double state = (double)(now[CS_MEM_WEIGHTS] + now[CS_MEM_GRADIENTS] + now[CS_MEM_OPTIMIZER]);
     if (now[CS_MEM_ACTIVATIONS] != 0 || now[CS_MEM_BUFFERS] != 0 ||
         fabs(state - program->state_bytes) > 0.5) {
-        return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
-                          "program '%s' ends with %lld bytes of activations, %lld of buffers and %.0f of model "
-                          "state, expected 0, 0 and %.0f",
-                          program->role, (long long)now[CS_MEM_ACTIVATIONS], (long long)now[CS_MEM_BUFFERS],
-                          state, program->state_bytes);
+        return cs_err_set(
+            err, CS_E_INPUT, CS_NOLOC,
+            "program '%s' ends with %lld bytes of activations, %lld of buffers and %.0f of model "
+            "state, expected 0, 0 and %.0f",
+            program->role, (long long)now[CS_MEM_ACTIVATIONS], (long long)now[CS_MEM_BUFFERS], state,
+            program->state_bytes);
     }
     return CS_OK;
 }

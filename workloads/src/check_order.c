@@ -4,8 +4,8 @@
 
 #include "cs/base/text.h"
 
-/* Polynomial hash modulo 2^61 - 1. Sequences are made by programs, not by adversaries: the fixed base is fine,
- * and equal hashes of different sequences have odds of length / 2^61. */
+/* Polynomial hash modulo 2^61 - 1. Sequences are made by programs, not by adversaries: the fixed base is
+ * fine, and equal hashes of different sequences have odds of length / 2^61. */
 #define HASH_PRIME ((UINT64_C(1) << 61) - 1)
 #define HASH_BASE UINT64_C(0x1b873593cc9e2d51)
 
@@ -176,12 +176,12 @@ static cs_status report(const struct cs_trace *trace, const char *name, int32_t 
             continue;
         }
         if (op_a == NULL || op_b == NULL) {
-            return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
-                              "'%s': rank %d has an operation number %lld (call %d, operation %d) that rank %d "
-                              "does not have",
-                              name, (int)(op_a ? rank_a : rank_b), (long long)k,
-                              (int)(op_a ? a.call : b.call), (int)(op_a ? a.op : b.op) - 1,
-                              (int)(op_a ? rank_b : rank_a));
+            return cs_err_set(
+                err, CS_E_INPUT, CS_NOLOC,
+                "'%s': rank %d has an operation number %lld (call %d, operation %d) that rank %d "
+                "does not have",
+                name, (int)(op_a ? rank_a : rank_b), (long long)k, (int)(op_a ? a.call : b.call),
+                (int)(op_a ? a.op : b.op) - 1, (int)(op_a ? rank_b : rank_a));
         }
         return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
                           "'%s': operation number %lld has %lld bytes on rank %d (call %d, operation %d) and "

@@ -1,5 +1,5 @@
-/* Completeness of a trace: progress. The trace is run without a clock, as far as it goes. Nothing that happens
- * can make a wait impossible later (counters only grow), so any order of running finds the same end.
+/* Completeness of a trace: progress. The trace is run without a clock, as far as it goes. Nothing that
+ * happens can make a wait impossible later (counters only grow), so any order of running finds the same end.
  *
  * Ranks that run the same program, whose peers run the same programs and so on, get equally far: they are one
  * class, and only classes are run. Operations that cannot block are skipped. */
@@ -13,8 +13,8 @@
 struct run {
     const struct cs_trace *trace;
     int32_t n_classes;
-    int32_t *class_of; /* per rank */
-    int32_t *rank_of;  /* per class: one of its ranks */
+    int32_t *class_of;           /* per rank */
+    int32_t *rank_of;            /* per class: one of its ranks */
     int32_t *first_sync, *syncs; /* per block: operations that may block or unblock; syncs are indices */
     int32_t *call, *at;          /* per class and stream: where it is (at = index among the block's syncs) */
     int32_t *recorded;           /* per class and event */
@@ -170,10 +170,10 @@ static bool group_complete(const struct run *run, int32_t class, int32_t c, int3
 static bool step(struct run *run, int32_t class, int32_t stream, const struct cs_op *op)
 {
     const struct cs_trace *trace = run->trace;
-    int64_t at_stream = (int64_t)class * trace->n_streams + stream;
-    int64_t at_event = (int64_t)class * trace->n_events + op->comm;
-    int64_t at_chan = (int64_t)class * trace->n_chans + op->comm;
-    int64_t at_comm = (int64_t)class * trace->n_comms + op->comm;
+    int64_t at_stream = (int64_t) class * trace->n_streams + stream;
+    int64_t at_event = (int64_t) class * trace->n_events + op->comm;
+    int64_t at_chan = (int64_t) class * trace->n_chans + op->comm;
+    int64_t at_comm = (int64_t) class * trace->n_comms + op->comm;
     switch (op->type) {
     case CS_OP_RECORD:
         run->recorded[at_event]++;
@@ -215,7 +215,7 @@ static bool advance(struct run *run, int32_t class, int32_t stream)
 {
     const struct cs_trace *trace = run->trace;
     const struct cs_program *program = &trace->programs[trace->program_of_rank[run->rank_of[class]]];
-    int64_t index = (int64_t)class * trace->n_streams + stream;
+    int64_t index = (int64_t) class * trace->n_streams + stream;
     bool moved = false;
     for (; run->call[index] < program->n_calls; run->call[index]++, run->at[index] = 0) {
         int32_t b = program->calls[run->call[index]].block;
@@ -237,12 +237,13 @@ static bool advance(struct run *run, int32_t class, int32_t stream)
 static cs_status report_stuck(const struct run *run, struct cs_err *err)
 {
     static const char *const verbs[CS_N_OP_TYPES] = {[CS_OP_COLLECTIVE] = "others in a collective of",
-                                                     [CS_OP_RECV] = "a message on", [CS_OP_WAIT] = "event"};
+                                                     [CS_OP_RECV] = "a message on",
+                                                     [CS_OP_WAIT] = "event"};
     const struct cs_trace *trace = run->trace;
     for (int32_t class = 0; class < run->n_classes; class ++) {
         const struct cs_program *program = &trace->programs[trace->program_of_rank[run->rank_of[class]]];
         for (int32_t stream = 0; stream < trace->n_streams; stream++) {
-            int64_t index = (int64_t)class * trace->n_streams + stream;
+            int64_t index = (int64_t) class * trace->n_streams + stream;
             int32_t call = run->call[index];
             if (call >= program->n_calls) {
                 continue;
@@ -305,8 +306,9 @@ cs_status cs__check_progress(const struct cs_trace *trace, struct cs_err *err)
     run.class_of = cs_calloc((size_t)trace->n_ranks, sizeof *run.class_of);
     find_classes(&run);
     if ((int64_t)run.n_classes * trace->n_streams * (trace->n_events + 1) > COUNTERS_MAX) {
-        st = cs_err_set(err, CS_E_LIMIT, CS_NOLOC, "%d kinds of rank with %d streams and %d events are too many",
-                        (int)run.n_classes, (int)trace->n_streams, (int)trace->n_events);
+        st = cs_err_set(err, CS_E_LIMIT, CS_NOLOC,
+                        "%d kinds of rank with %d streams and %d events are too many", (int)run.n_classes,
+                        (int)trace->n_streams, (int)trace->n_events);
         goto out;
     }
     run_alloc(&run);

@@ -13,7 +13,8 @@ struct cs_segment *cs__graph_add(struct cs_graph *graph, const char *name, bool 
     CS_ASSERT(graph->n_segments < CS_GRAPH_SEGMENTS_MAX && graph->n_runs < CS_GRAPH_SEGMENTS_MAX);
     graph->runs[graph->n_runs++] = (struct cs_run_of){.segment = graph->n_segments, .count = count};
     struct cs_segment *segment = &graph->segments[graph->n_segments++];
-    *segment = (struct cs_segment){.name = name, .is_layer = is_layer, .in = CS_NO_TENSOR, .out = CS_NO_TENSOR};
+    *segment =
+        (struct cs_segment){.name = name, .is_layer = is_layer, .in = CS_NO_TENSOR, .out = CS_NO_TENSOR};
     segment->tensors = CS_ARENA_NEW(graph->arena, struct cs_tensor, CS_SEGMENT_TENSORS_MAX);
     segment->nodes = CS_ARENA_NEW(graph->arena, struct cs_node, CS_SEGMENT_NODES_MAX);
     return segment;

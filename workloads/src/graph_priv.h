@@ -15,7 +15,8 @@
 enum cs_axis_role {
     CS_AXIS_PLAIN, /* never cut */
     CS_AXIS_BATCH, /* data parallel */
-    CS_AXIS_SEQ,   /* context parallel; tensor parallel ranks too, under sp, where an operator has no TENSOR axis */
+    CS_AXIS_SEQ,   /* context parallel; tensor parallel ranks too, under sp, where an operator has no TENSOR
+                      axis */
     CS_AXIS_TENSOR /* tensor parallel: heads, ffn, vocabulary */
 };
 
@@ -48,9 +49,9 @@ enum cs_node_work {
 
 /** What selective recomputation does with an operator. */
 enum cs_selective {
-    CS_SEL_KEEP,  /* not run again */
-    CS_SEL_DROP,  /* run again in backward; its outputs are not kept */
-    CS_SEL_RERUN  /* run again because it is inside the recomputed region, its output is kept all the same */
+    CS_SEL_KEEP, /* not run again */
+    CS_SEL_DROP, /* run again in backward; its outputs are not kept */
+    CS_SEL_RERUN /* run again because it is inside the recomputed region, its output is kept all the same */
 };
 
 #define CS_NODE_IO_MAX 6
@@ -60,8 +61,8 @@ struct cs_node {
     enum cs_opkind kind;
     uint8_t n_in, n_out, n_par, n_save;
     uint8_t in[CS_NODE_IO_MAX], out[CS_NODE_IO_MAX], par[CS_NODE_IO_MAX];
-    uint8_t save[CS_NODE_IO_MAX];   /* tensors kept for the operator's backward pass */
-    uint8_t axis_m, axis_n, axis_k; /* BATCH_MATMUL, FLASH: the axes of one product */
+    uint8_t save[CS_NODE_IO_MAX];                       /* tensors kept for the operator's backward pass */
+    uint8_t axis_m, axis_n, axis_k;                     /* BATCH_MATMUL, FLASH: the axes of one product */
     double forward_flop_per_elt, backward_flop_per_elt; /* POINTWISE: vector arithmetic per output element */
     enum cs_selective selective;
     bool no_backward; /* nothing to do and nothing to pass on */
@@ -102,8 +103,8 @@ struct cs_graph {
     struct cs_run_of runs[CS_GRAPH_SEGMENTS_MAX];
 };
 
-/** Build the graph of a transformer for `batch` sequences of `seq_length` tokens (global sizes: what all ranks
- *  process at once). Cannot fail for a model that cs_model_load accepted. */
+/** Build the graph of a transformer for `batch` sequences of `seq_length` tokens (global sizes: what all
+ * ranks process at once). Cannot fail for a model that cs_model_load accepted. */
 void cs__graph_build(struct cs_graph *graph, struct cs_arena *arena, const struct cs_model *model,
                      int64_t batch, int64_t seq_length, bool flash_attention);
 

@@ -7,7 +7,8 @@
  * of 16, about 1.5 % less per layer of a LLaMA. */
 #define FLASH_STATISTIC_LANES 16
 
-/* Vector arithmetic per element, counted from the formulas; memory traffic decides the time of all of these. */
+/* Vector arithmetic per element, counted from the formulas; memory traffic decides the time of all of these.
+ */
 #define NORM_FORWARD_FLOP 5.0    /* square or subtract and square, sum, scale, gain, bias */
 #define NORM_BACKWARD_FLOP 10.0  /* two sums and two scaled differences, gain and bias gradients */
 #define SOFTMAX_FORWARD_FLOP 5.0 /* scale, maximum, subtract, exponentiate, divide */
@@ -140,8 +141,7 @@ static uint8_t add_flash(struct build *b, const uint8_t qkv[3])
 
 static struct cs_node *batch_matmul(struct build *b, const char *label, uint8_t x, uint8_t y, uint8_t out)
 {
-    struct cs_node *node =
-        cs__segment_node(b->segment, label, CS_WORK_BATCH_MATMUL, CS_OPKIND_BATCH_MATMUL);
+    struct cs_node *node = cs__segment_node(b->segment, label, CS_WORK_BATCH_MATMUL, CS_OPKIND_BATCH_MATMUL);
     cs__node_in(node, x);
     cs__node_in(node, y);
     cs__node_out(node, out);
@@ -242,8 +242,11 @@ static uint8_t add_gated(struct build *b, uint8_t x)
 
 static uint8_t add_plain(struct build *b, uint8_t x)
 {
-    static const char *const labels[] = {[CS_ACT_SWIGLU] = "", [CS_ACT_GEGLU] = "", [CS_ACT_GELU] = "ffn.gelu",
-                                         [CS_ACT_RELU] = "ffn.relu", [CS_ACT_SILU] = "ffn.silu"};
+    static const char *const labels[] = {[CS_ACT_SWIGLU] = "",
+                                         [CS_ACT_GEGLU] = "",
+                                         [CS_ACT_GELU] = "ffn.gelu",
+                                         [CS_ACT_RELU] = "ffn.relu",
+                                         [CS_ACT_SILU] = "ffn.silu"};
     uint8_t inner = ffn_tensor(b, "inner");
     struct cs_node *node = matmul(b, "ffn.up", x);
     cs__node_par(node, cs__segment_param(b->segment, "weight", CS_AXES(b->hidden, b->ffn)));
@@ -296,7 +299,8 @@ static void add_embedding(struct build *b)
     cs__node_out(node, x);
     bool learned = b->model->position == CS_POS_LEARNED;
     if (learned || b->model->dropout_frac > 0) {
-        node = pointwise(b, learned ? "embedding.position" : "embedding.dropout", CS_OPKIND_ELEMENTWISE, 1.0, 1.0);
+        node = pointwise(b, learned ? "embedding.position" : "embedding.dropout", CS_OPKIND_ELEMENTWISE, 1.0,
+                         1.0);
         cs__node_in(node, x);
         x = hidden_tensor(b, "embedded");
         cs__node_out(node, x);

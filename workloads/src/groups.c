@@ -96,8 +96,8 @@ int64_t cs__builder_group_size(const struct cs_builder *builder, enum cs_group g
 
 void cs__groups_comm(const struct cs_builder *builder, enum cs_group group, struct cs_comm *comm)
 {
-    static const char *const names[CS_N_GROUPS] = {"tp",  "tp-copies", "cp",  "dp",       "op",
-                                                   "gather", "dpx",   "norm", "embedding"};
+    static const char *const names[CS_N_GROUPS] = {"tp",     "tp-copies", "cp",   "dp",       "op",
+                                                   "gather", "dpx",       "norm", "embedding"};
     struct cs_arena *arena = &builder->trace->arena;
     const int32_t n_ranks = builder->trace->n_ranks;
     int32_t size[N_DIGITS];
@@ -155,8 +155,10 @@ void cs__groups_chan(const struct cs_builder *builder, enum cs_channel channel, 
     const int32_t n_ranks = builder->trace->n_ranks;
     int32_t stride = 1;
     for (int32_t i = 0; strategy->placement[i] != CS_DIM_PP; i++) {
-        int32_t coord[CS_N_DIMS] = {[CS_DIM_MP] = strategy->mp, [CS_DIM_CP] = strategy->cp,
-                                    [CS_DIM_DP] = strategy->dp, [CS_DIM_PP] = strategy->pp};
+        int32_t coord[CS_N_DIMS] = {[CS_DIM_MP] = strategy->mp,
+                                    [CS_DIM_CP] = strategy->cp,
+                                    [CS_DIM_DP] = strategy->dp,
+                                    [CS_DIM_PP] = strategy->pp};
         stride *= coord[strategy->placement[i]];
     }
     *chan = (struct cs_chan){.name = channel == CS_CHANNEL_FORWARD ? "pp-forward" : "pp-backward"};

@@ -6,7 +6,8 @@ struct effect {
     bool known;
     int64_t net[CS_N_MEMS];
     int64_t net_total;
-    int64_t highest; /* largest running total inside, relative to the start; >= 0 only if something is allocated */
+    int64_t highest;    /* largest running total inside, relative to the start; >= 0 only if something is
+                           allocated */
     int32_t highest_op; /* after which operation; -1 = at the start */
 };
 

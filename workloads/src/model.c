@@ -17,12 +17,13 @@ static const char *const norm_names[] = {"rms", "layer", NULL};
 static const char *const activation_names[] = {"swiglu", "geglu", "gelu", "relu", "silu", NULL};
 static const char *const position_names[] = {"rope", "learned", "alibi", "none", NULL};
 
-static const char *const model_keys[] = {"name",      "source",         "published_params", "layers",
-                                         "hidden",    "heads",          "kv_heads",         "head_dim",
-                                         "ffn",       "vocab",          "max_position",     "norm",
-                                         "activation", "position",      "linear_bias",      "qkv_bias",
-                                         "tied_embedding", "flash_attention", "causal",     "dropout",
-                                         NULL};
+static const char *const model_keys[] = {"name",       "source",         "published_params",
+                                         "layers",     "hidden",         "heads",
+                                         "kv_heads",   "head_dim",       "ffn",
+                                         "vocab",      "max_position",   "norm",
+                                         "activation", "position",       "linear_bias",
+                                         "qkv_bias",   "tied_embedding", "flash_attention",
+                                         "causal",     "dropout",        NULL};
 
 static cs_status need_int(const struct cs_yaml_node *root, const char *key, int64_t max, int64_t *value,
                           struct cs_err *err)
@@ -130,11 +131,21 @@ static cs_status check_sizes(const struct cs_model *model, const struct cs_yaml_
 
 static uint64_t hash_model(const struct cs_model *model)
 {
-    const int64_t sizes[] = {model->n_layers,       model->hidden,         model->n_heads,
-                             model->n_kv_heads,     model->head_dim,       model->ffn,
-                             model->vocab,          model->max_position,   (int64_t)model->norm,
-                             (int64_t)model->activation, (int64_t)model->position, model->linear_bias,
-                             model->qkv_bias,       model->tied_embedding, model->flash_attention,
+    const int64_t sizes[] = {model->n_layers,
+                             model->hidden,
+                             model->n_heads,
+                             model->n_kv_heads,
+                             model->head_dim,
+                             model->ffn,
+                             model->vocab,
+                             model->max_position,
+                             (int64_t)model->norm,
+                             (int64_t)model->activation,
+                             (int64_t)model->position,
+                             model->linear_bias,
+                             model->qkv_bias,
+                             model->tied_embedding,
+                             model->flash_attention,
                              model->causal};
     uint64_t hash = CS_HASH_SEED;
     for (int32_t i = 0; i < CS_COUNT(sizes); i++) {

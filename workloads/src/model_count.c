@@ -1,8 +1,8 @@
 /* Parameters and floating-point work of a model, summed from its graph. */
 #include "cost_priv.h"
 
-static const struct cs_strategy undivided = {.dp = 1, .mp = 1, .pp = 1, .cp = 1, .ep = 1, .vpp = 1, .op = 1,
-                                             .zero = 1, .micro_batch = 1};
+static const struct cs_strategy undivided = {
+    .dp = 1, .mp = 1, .pp = 1, .cp = 1, .ep = 1, .vpp = 1, .op = 1, .zero = 1, .micro_batch = 1};
 
 /** A model on one rank: every layout is the whole tensor. */
 struct whole {

@@ -1,32 +1,31 @@
 /* Forward, recomputation and backward of a segment as operations, derived from layouts. */
 #include "plan_priv.h"
 
-#include <string.h>
-
 /** Layouts in which a tensor is at hand while a pass is written. */
 struct at_hand {
     uint8_t n[CS_SEGMENT_TENSORS_MAX];
     struct cs_layout layout[CS_SEGMENT_TENSORS_MAX][4];
 };
 
-static const char *labelled(struct cs_planner *p, const char *label, const char *suffix, char *buf, size_t n)
+/** "label" + "suffix" in buf. */
+static const char *join(const char *label, const char *suffix, char *buf, size_t buf_bytes)
 {
-    (void)p;
     size_t len = 0;
-    for (const char *part = label; *part && len + 1 < n; part++) {
+    for (const char *part = label; *part != '\0' && len + 1 < buf_bytes; part++) {
         buf[len++] = *part;
     }
-    for (const char *part = suffix; *part && len + 1 < n; part++) {
+    for (const char *part = suffix; *part != '\0' && len + 1 < buf_bytes; part++) {
         buf[len++] = *part;
     }
     buf[len] = '\0';
     return buf;
 }
 
-/** Collectives that bring a tensor from one layout into another. */
+/** Collectives that bring a tensor from one layout into another, forward or for its gradient. They carry the
+ *  label of the operator whose cut causes them: the producer of a sum, else the user. */
 static void emit_moves(struct cs_planner *p, struct cs_oplist *list, int32_t tensor,
                        const struct cs_layout *from, const struct cs_layout *to, enum cs_phase phase,
-                       const char *label)
+                       const char *user)
 {
     struct cs_move moves[CS_MOVES_MAX];
     const struct cs_tensor *t = &p->segment->tensors[tensor];
@@ -35,6 +34,8 @@ static void emit_moves(struct cs_planner *p, struct cs_oplist *list, int32_t ten
         /* dp cuts only the batch, which every activation has: nothing moves along it. */
         CS_ASSERT(moves[i].dim == CS_CUT_MP || moves[i].dim == CS_CUT_CP);
         enum cs_group group = moves[i].dim == CS_CUT_MP ? CS_GROUP_TP : CS_GROUP_CP;
+        bool of_sum = p->producer[tensor] >= 0 && (p->produced[tensor].partial & moves[i].dim);
+        const char *label = of_sum ? p->segment->nodes[p->producer[tensor]].label : user;
         cs__emit_collective(p->builder, list, CS_LANE_COMPUTE, group, moves[i].coll, phase, label,
                             cs__tensor_bytes(&p->builder->costing, t, moves[i].elements));
     }
@@ -137,13 +138,11 @@ static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int
         return;
     }
     if (input_gradient) {
-        cs__emit_compute(builder, list, CS_PHASE_BACKWARD,
-                         labelled(p, node->label, ".dgrad", label, sizeof label),
+        cs__emit_compute(builder, list, CS_PHASE_BACKWARD, join(node->label, ".dgrad", label, sizeof label),
                          cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_BACKWARD));
         emit_gradient_moves(p, list, i);
     }
-    cs__emit_compute(builder, list, CS_PHASE_BACKWARD,
-                     labelled(p, node->label, ".wgrad", label, sizeof label),
+    cs__emit_compute(builder, list, CS_PHASE_BACKWARD, join(node->label, ".wgrad", label, sizeof label),
                      cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_WEIGHT));
 }
 
@@ -237,8 +236,7 @@ static void measure(struct cs_planner *p, struct cs_plan *plan)
             plan->recomputed_bytes += cs__planner_stored_bytes(p, t);
         }
         if (t == segment->in || t == segment->out) {
-            struct cs_layout boundary =
-                cs__sharding_boundary(&p->builder->sharding, &segment->tensors[t]);
+            struct cs_layout boundary = cs__sharding_boundary(&p->builder->sharding, &segment->tensors[t]);
             const struct cs_costing *costing = &p->builder->costing;
             int64_t elements = cs__sharding_elements(costing->sharding, &segment->tensors[t], &boundary);
             *(t == segment->in ? &plan->in_bytes : &plan->out_bytes) =

@@ -201,7 +201,8 @@ int64_t cs__planner_backward_temp(const struct cs_planner *planner)
             }
             struct cs_layout whole = cs__layout_whole(p->produced[t]);
             int64_t bytes = layout_bytes(p, t, &whole);
-            /* Where it is made and before it is reduced, the gradient is as large as its user wants the input. */
+            /* Where it is made and before it is reduced, the gradient is as large as its user wants the
+             * input. */
             if (contains(p->segment->nodes[i].in, p->segment->nodes[i].n_in, t)) {
                 struct cs_layout used = cs__space_input(&p->space[i], tensor);
                 int64_t larger = layout_bytes(p, t, &used);

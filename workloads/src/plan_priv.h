@@ -22,7 +22,7 @@ struct cs_plan {
     int64_t saved_bytes;      /* activations kept from forward to backward */
     int64_t recomputed_bytes; /* activations that exist only in backward (recomputation) */
     int64_t forward_temp_bytes, backward_temp_bytes; /* largest working set beside those */
-    int64_t in_bytes, out_bytes; /* boundary tensors, one rank's part */
+    int64_t in_bytes, out_bytes;                     /* boundary tensors, one rank's part */
     struct cs_param_sum params;
 };
 
@@ -44,13 +44,13 @@ struct cs_planner {
     const struct cs_segment *segment;
     enum cs_recompute recompute;
     struct cs_space space[CS_SEGMENT_NODES_MAX];
-    int8_t producer[CS_SEGMENT_TENSORS_MAX];      /* node; -1 = none (input, masks, parameters) */
-    int8_t last_use[CS_SEGMENT_TENSORS_MAX];      /* node; n_nodes = leaves the segment; -1 = unused */
+    int8_t producer[CS_SEGMENT_TENSORS_MAX];           /* node; -1 = none (input, masks, parameters) */
+    int8_t last_use[CS_SEGMENT_TENSORS_MAX];           /* node; n_nodes = leaves the segment; -1 = unused */
     struct cs_layout produced[CS_SEGMENT_TENSORS_MAX]; /* layout where it is made */
     struct cs_layout stored[CS_SEGMENT_TENSORS_MAX];   /* layout in which it is kept, if it is */
-    bool wanted[CS_SEGMENT_TENSORS_MAX];          /* some backward needs it */
-    bool saved[CS_SEGMENT_TENSORS_MAX];           /* kept from forward on */
-    int8_t region_of[CS_SEGMENT_TENSORS_MAX];     /* wanted but not saved: who runs it again; -1 = nobody */
+    bool wanted[CS_SEGMENT_TENSORS_MAX];               /* some backward needs it */
+    bool saved[CS_SEGMENT_TENSORS_MAX];                /* kept from forward on */
+    int8_t region_of[CS_SEGMENT_TENSORS_MAX]; /* wanted but not saved: who runs it again; -1 = nobody */
     int32_t n_regions;
     struct cs_region regions[CS_REGIONS_MAX];
 };

@@ -36,8 +36,7 @@ static bool placement_complete(const struct subject *x)
     for (int32_t i = 0; i < CS_N_DIMS; i++) {
         seen |= 1u << x->s->placement[i];
     }
-    return seen == (1u << CS_N_DIMS) - 1 ||
-           REFUSE(x, "placement must name each of mp, cp, dp and pp once");
+    return seen == (1u << CS_N_DIMS) - 1 || REFUSE(x, "placement must name each of mp, cp, dp and pp once");
 }
 
 static bool devices_product(const struct subject *x)
@@ -103,14 +102,14 @@ static bool kv_heads_divisible(const struct subject *x)
 
 static bool ffn_divisible(const struct subject *x)
 {
-    return x->model->ffn % x->s->mp == 0 || REFUSE(x, "ffn %lld is not divisible by mp=%d",
-                                                   (long long)x->model->ffn, (int)x->s->mp);
+    return x->model->ffn % x->s->mp == 0 ||
+           REFUSE(x, "ffn %lld is not divisible by mp=%d", (long long)x->model->ffn, (int)x->s->mp);
 }
 
 static bool vocab_divisible(const struct subject *x)
 {
-    return x->model->vocab % x->s->mp == 0 || REFUSE(x, "vocabulary %lld is not divisible by mp=%d",
-                                                     (long long)x->model->vocab, (int)x->s->mp);
+    return x->model->vocab % x->s->mp == 0 ||
+           REFUSE(x, "vocabulary %lld is not divisible by mp=%d", (long long)x->model->vocab, (int)x->s->mp);
 }
 
 static bool sp_needs_mp(const struct subject *x)

@@ -154,8 +154,8 @@ void cs__stage_init(struct cs_stage *stage, struct cs_builder *builder, const st
     }
     stage->weight_bytes =
         (spread.gather_always ? stage->n_shard : stage->n_params) * cs_dtype_bytes(training->dtype);
-    stage->gradient_bytes = (spread.scatter_always ? stage->n_shard : stage->n_params) *
-                            cs_dtype_bytes(training->gradient_dtype);
+    stage->gradient_bytes =
+        (spread.scatter_always ? stage->n_shard : stage->n_params) * cs_dtype_bytes(training->gradient_dtype);
     stage->optimizer_bytes = stage->n_shard * cs__optimizer_bytes(training);
     add_up_buffers(stage, &spread);
 }

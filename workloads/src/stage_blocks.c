@@ -128,8 +128,8 @@ static void emit_reduction(struct cs_stage *stage, struct cs_oplist *list, int32
     emit_event(stage, list, CS_OP_WAIT, CS_LANE_DP, CS_EVENT_GRADIENT_READY);
     int64_t shard_bytes = bucket->n_shard * gradient_elt(stage);
     if (spread.sharded) {
-        cs__emit_collective(builder, list, CS_LANE_DP, CS_GROUP_OP, CS_COLL_REDUCE_SCATTER,
-                            CS_PHASE_GRADIENT, "gradients", shard_bytes * spread.op);
+        cs__emit_collective(builder, list, CS_LANE_DP, CS_GROUP_OP, CS_COLL_REDUCE_SCATTER, CS_PHASE_GRADIENT,
+                            "gradients", shard_bytes * spread.op);
         if (last) {
             cs__emit_collective(builder, list, CS_LANE_DP, CS_GROUP_DPX, CS_COLL_ALL_REDUCE,
                                 CS_PHASE_GRADIENT, "gradient shards", shard_bytes);

@@ -22,23 +22,23 @@ struct cs_stage {
     int32_t first_pos; /* in the graph's chain */
     int32_t n_items;
     int32_t n_buckets;
-    struct cs_bucket *buckets;     /* in backward order: buckets[0] is complete first */
-    int32_t *bucket_of;            /* per item */
-    int64_t n_params, n_shard;     /* sums over buckets */
-    int64_t n_partial, n_copies;   /* parameters whose gradients are summed over tensor-parallel ranks */
-    int64_t n_tied;                /* vocabulary matrix shared by first and last stage */
+    struct cs_bucket *buckets;   /* in backward order: buckets[0] is complete first */
+    int32_t *bucket_of;          /* per item */
+    int64_t n_params, n_shard;   /* sums over buckets */
+    int64_t n_partial, n_copies; /* parameters whose gradients are summed over tensor-parallel ranks */
+    int64_t n_tied;              /* vocabulary matrix shared by first and last stage */
     int64_t weight_bytes, gradient_bytes, optimizer_bytes;
-    int64_t buffer_bytes;          /* communication buffers held all step */
+    int64_t buffer_bytes; /* communication buffers held all step */
 };
 
 /** How gradients and weights are spread over copies: what the blocks depend on. */
 struct cs_spread {
-    int64_t op;  /* ranks of an optimizer group */
-    int64_t dpx; /* groups of them (x cp) */
-    bool sharded;         /* op > 1 */
-    bool scatter_always;  /* zero >= 2: gradients are scattered in every micro-batch */
-    bool gather_always;   /* zero 3: weights are gathered for every pass of a layer */
-    bool reduces;         /* there are copies at all */
+    int64_t op;          /* ranks of an optimizer group */
+    int64_t dpx;         /* groups of them (x cp) */
+    bool sharded;        /* op > 1 */
+    bool scatter_always; /* zero >= 2: gradients are scattered in every micro-batch */
+    bool gather_always;  /* zero 3: weights are gathered for every pass of a layer */
+    bool reduces;        /* there are copies at all */
 };
 struct cs_spread cs__spread(const struct cs_builder *builder);
 

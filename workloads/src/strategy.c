@@ -43,8 +43,8 @@ void cs_strategy_canonicalise(struct cs_strategy *strategy)
 #define N_WORDS (12 + CS_N_DIMS)
 static void words_of(const struct cs_strategy *s, int64_t words[N_WORDS])
 {
-    const int64_t fields[12] = {s->dp,   s->mp, s->pp,  s->cp,          s->ep,          s->vpp,      s->op,
-                                s->zero, s->sp, s->schedule, s->micro_batch, s->recompute};
+    const int64_t fields[12] = {s->dp, s->mp,   s->pp, s->cp,       s->ep,          s->vpp,
+                                s->op, s->zero, s->sp, s->schedule, s->micro_batch, s->recompute};
     for (int32_t i = 0; i < 12; i++) {
         words[i] = fields[i];
     }

@@ -23,8 +23,9 @@ enum key {
     N_KEYS
 };
 
-const char *const cs_strategy_keys[] = {"dp", "mp",  "pp",       "op",          "zero",      "sp",        "cp",
-                                        "ep", "vpp", "schedule", "micro_batch", "recompute", "placement", NULL};
+const char *const cs_strategy_keys[] = {"dp",          "mp",        "pp",        "op",  "zero",
+                                        "sp",          "cp",        "ep",        "vpp", "schedule",
+                                        "micro_batch", "recompute", "placement", NULL};
 
 #define DEGREE_MAX (1 << 20)
 /* A strategy in text is a line. */
@@ -68,8 +69,8 @@ static cs_status unknown_choice(const char *key, const char *text, const char *c
     for (int32_t i = 0; names[i] != NULL; i++) {
         cs_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    cs_status st = cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%.40s', not one of: %s", key, text,
-                              cs_strbuf_str(&list));
+    cs_status st =
+        cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%.40s', not one of: %s", key, text, cs_strbuf_str(&list));
     cs_strbuf_release(&list);
     return st;
 }

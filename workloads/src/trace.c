@@ -7,8 +7,8 @@
 /* Calls of all programs together: 16 bytes of memory each. */
 #define CALLS_MAX (INT64_C(1) << 26)
 
-const char *const cs_coll_names[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast",
-                                     NULL};
+const char *const cs_coll_names[] = {"all-reduce", "all-gather", "reduce-scatter",
+                                     "all-to-all", "broadcast",  NULL};
 const char *const cs_mem_names[] = {"weights", "gradients", "optimizer", "activations", "buffers", NULL};
 
 void cs_trace_free(struct cs_trace *trace)
@@ -19,7 +19,8 @@ void cs_trace_free(struct cs_trace *trace)
     }
 }
 
-/** Blocks of a stage that have been made; -1 = not yet. Forward by "is the first", backward by first, last. */
+/** Blocks of a stage that have been made; -1 = not yet. Forward by "is the first", backward by first, last.
+ */
 struct stage_blocks {
     int32_t forward[2];
     int32_t backward[2][2];

@@ -108,7 +108,8 @@ static void measure(const struct cs_platform *platform, const struct cs_routes *
                     const struct pairs *pairs, struct figures *figures)
 {
     bool *counted = cs_calloc((size_t)cs_routes_n_links(routes), sizeof *counted);
-    *figures = (struct figures){NAN, NAN, NAN, NAN, NAN, NAN};
+    const double unknown = (double)NAN;
+    *figures = (struct figures){unknown, unknown, unknown, unknown, unknown, unknown};
     for (int64_t i = 0; i < pairs->n; i++) {
         int32_t to = pairs->at[2 * i + 1];
         struct cs_route route = cs_routes_get(routes, 0, to);
@@ -172,8 +173,8 @@ static void print_platform(const struct cs_platform *platform, const struct figu
     (void)printf("%-12s %s inside a node, %s between nodes\n", "topology", platform->intra,
                  platform->topology);
     print_fabric("intra node", figures->intra_bytes_per_s, figures->pair_bytes_per_s,
-                 figures->intra_latency_s, NAN);
-    print_fabric("inter node", figures->inter_bytes_per_s, NAN, figures->inter_latency_s,
+                 figures->intra_latency_s, (double)NAN);
+    print_fabric("inter node", figures->inter_bytes_per_s, (double)NAN, figures->inter_latency_s,
                  figures->far_latency_s);
     if (figures->intra_bytes_per_s > 0 && figures->inter_bytes_per_s > 0) {
         (void)printf("%-12s %.3g : 1\n", "ratio", figures->intra_bytes_per_s / figures->inter_bytes_per_s);

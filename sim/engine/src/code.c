@@ -62,6 +62,7 @@ struct emitter {
     int32_t *first_point;
     int32_t n_first, cap_first;
     bool merge;
+    bool compute_stream; /* other streams are busy with one fabric at a time: a delay does not mix them */
 };
 
 static struct cs__step *new_step(struct emitter *e, enum cs__step_kind kind, int32_t op)
@@ -81,7 +82,10 @@ static void add_delay(struct emitter *e, int32_t op, double busy_s, bool computi
                       const struct cs__binding *b, int32_t group_size)
 {
     struct cs__step *last = e->n_steps > 0 ? &e->steps[e->n_steps - 1] : NULL;
-    if (!e->merge || !last || last->kind != CS__STEP_DELAY) {
+    bool cross = b && b->cross;
+    bool mixes =
+        last && last->n_points > 0 && !e->compute_stream && cross != (e->points[e->n_points - 1].cross_s > 0);
+    if (!e->merge || !last || last->kind != CS__STEP_DELAY || mixes) {
         last = new_step(e, CS__STEP_DELAY, op);
         last->n_ops = 0;
     }
@@ -89,7 +93,7 @@ static void add_delay(struct emitter *e, int32_t op, double busy_s, bool computi
     last->n_ops++;
     last->delay_s += busy_s;
     last->computing_s += computing ? busy_s : 0;
-    cross_s += b && b->cross ? busy_s : 0;
+    cross_s += cross ? busy_s : 0;
     for (int32_t f = 0; b && f < CS_N_FABRICS; f++) {
         last->rank_bytes[f] += b->group_bytes[f] / group_size;
     }
@@ -142,6 +146,7 @@ static const struct cs__code *translate(const struct cs__system *s, const struct
     struct emitter e = {.arena = arena, .merge = merge};
     for (int32_t stream = 0; stream < s->trace->n_streams; stream++) {
         e.n_steps = e.n_points = e.n_first = 0;
+        e.compute_stream = stream == CS_STREAM_COMPUTE;
         for (int32_t i = 0; i < block->n_ops; i++) {
             if (block->ops[i].stream == stream) {
                 translate_op(s, p, &block->ops[i], i, &e);

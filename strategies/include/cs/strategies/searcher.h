@@ -40,8 +40,10 @@ struct cs_searcher {
     /** Index of the next candidate to look at, each at most once; -1 = no more, now and later. The caller
      *  skips what it need not simulate and tells about it all the same. */
     int64_t (*next)(void *state);
-    /** `score` is higher for better ones; only set for outcome ok. May be NULL. */
-    void (*tell)(void *state, int64_t candidate, const struct cs_evaluation *evaluation, double score);
+    /** `score` (@unit of the objective) is higher for better ones; NaN unless the outcome is ok. May be NULL.
+     */
+    void (*tell)(void *state, int64_t candidate, const struct cs_evaluation *evaluation,
+                 double score); /* @unit of the objective */
 };
 extern const struct cs_searcher *const cs_searchers[]; /* NULL-terminated; the first is the default */
 const struct cs_searcher *cs_searcher_find(const char *name);
