@@ -12,7 +12,8 @@
 
 enum { INPUT_MAX_BYTES = 1 << 20 };
 
-static int run_bytes(const uint8_t *data, size_t bytes) {
+static int run_bytes(const uint8_t *data, size_t bytes)
+{
     /* A block of exactly this size, so that AddressSanitizer sees a read past its end. */
     uint8_t *copy = malloc(bytes ? bytes : 1);
     if (!copy) {
@@ -24,7 +25,8 @@ static int run_bytes(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-static int run_file(const char *path) {
+static int run_file(const char *path)
+{
     static uint8_t data[INPUT_MAX_BYTES];
     FILE *stream = fopen(path, "rb");
     if (!stream) {
@@ -40,12 +42,14 @@ static int run_file(const char *path) {
     return failed || run_bytes(data, bytes) || run_bytes(data, bytes / 2);
 }
 
-static int not_hidden(const struct dirent *entry) {
+static int not_hidden(const struct dirent *entry)
+{
     return entry->d_name[0] != '.';
 }
 
 /* Adds the inputs that were run to *n_inputs. */
-static int run_folder(const char *path, int *n_inputs) {
+static int run_folder(const char *path, int *n_inputs)
+{
     struct dirent **entries = NULL;
     int n = scandir(path, &entries, not_hidden, alphasort);
     if (n < 0) {
@@ -64,7 +68,8 @@ static int run_folder(const char *path, int *n_inputs) {
     return failed;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     int n_inputs = 0;
     int failed = 0;
     for (int i = 1; i < argc; i++) {

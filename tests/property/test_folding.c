@@ -93,8 +93,8 @@ static void compare(const struct cs_metrics *folded, const struct cs_metrics *fu
         {folded->hfu_frac, full->hfu_frac},
     };
     for (int32_t i = 0; i < CS_COUNT(shares); i++) {
-        ck_assert_msg(fabs(shares[i][0] - shares[i][1]) <= 0.005, "%s: share %d is %.6f folded, %.6f full", what, i,
-                      shares[i][0], shares[i][1]);
+        ck_assert_msg(fabs(shares[i][0] - shares[i][1]) <= 0.005, "%s: share %d is %.6f folded, %.6f full",
+                      what, i, shares[i][0], shares[i][1]);
     }
     ck_assert_int_eq(folded->peak_memory_bytes, full->peak_memory_bytes);
     ck_assert_int_eq(folded->n_operations, full->n_operations);

@@ -14,7 +14,8 @@
 /** main() of a program with one suite; suite_fn is `static Suite *name(void)`. Check runs each test in a
  *  process of its own (CK_FORK=no to debug). */
 #define CS_TEST_MAIN(suite_fn)                                                                               \
-    int main(void) {                                                                                         \
+    int main(void)                                                                                           \
+    {                                                                                                        \
         SRunner *runner = srunner_create(suite_fn());                                                        \
         srunner_run_all(runner, CK_ENV);                                                                     \
         int n_failed = srunner_ntests_failed(runner);                                                        \

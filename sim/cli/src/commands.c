@@ -4,7 +4,9 @@
 
 #include "cs/base/text.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAMES_MAX 32
 
@@ -70,6 +72,18 @@ int cs__dispatch(const char *program, const char *what, const struct cs__command
     return unknown_command(program, commands, name);
 }
 
+/* A closed standard stream must not become the first file that is opened: what is meant for it fails. */
+static void fill_standard_streams(void)
+{
+    int fd = 0;
+    while (fd >= 0 && fd <= STDERR_FILENO) {
+        fd = open("/dev/null", O_RDONLY);
+    }
+    if (fd > STDERR_FILENO) {
+        (void)close(fd);
+    }
+}
+
 int cs_cli_main(int argc, char **argv)
 {
     static const struct cs__command commands[] = {
@@ -82,6 +96,7 @@ int cs_cli_main(int argc, char **argv)
         {"platforms", "", "Platforms that are shipped", cs__cmd_platforms},
         {NULL, NULL, NULL, NULL},
     };
+    fill_standard_streams();
     return cs__dispatch("clustersim",
                         "Simulates the training of large models on clusters of accelerators: which parallel "
                         "strategy is\nfastest, does it fit, where does the time go.",

@@ -65,7 +65,10 @@ int32_t cs__option_choice(struct argp_state *state, const char *text, const char
 
 void cs__study_args_set(struct cs__study_args *args, const char *key, const char *value)
 {
-    CS_ASSERT(args->n_overrides < CS__OVERRIDES_MAX);
+    if (args->n_overrides >= CS__OVERRIDES_MAX) {
+        (void)fprintf(stderr, "clustersim: error: more than %d settings\n", CS__OVERRIDES_MAX);
+        exit(CS__EXIT_INPUT);
+    }
     args->overrides[args->n_overrides++] = (struct cs_override){key, value, true};
 }
 
@@ -73,19 +76,16 @@ static void add_set(struct cs__study_args *args, struct argp_state *state, const
 {
     const char *equals = strchr(text, '=');
     size_t len = equals ? (size_t)(equals - text) : 0;
-    /* The last places are kept for the options that are settings as well. */
-    if (args->n_overrides >= CS__OVERRIDES_MAX - 16) {
-        argp_error(state, "more than %d settings", CS__OVERRIDES_MAX - 16);
-        return;
-    }
-    char *key = args->keys[args->n_overrides];
+    int32_t at = args->n_overrides < CS__OVERRIDES_MAX ? args->n_overrides : 0;
+    char *key = args->keys[at];
     if (len == 0 || len >= sizeof args->keys[0]) {
         argp_error(state, "'--set %s': expected KEY=VALUE, as in training.global_batch=1024", text);
         return;
     }
     memcpy(key, text, len);
     key[len] = '\0';
-    args->overrides[args->n_overrides++] = (struct cs_override){key, equals + 1, false};
+    cs__study_args_set(args, key, equals + 1);
+    args->overrides[at].literal = false;
 }
 
 static error_t parse_study(int key, char *arg, struct argp_state *state)

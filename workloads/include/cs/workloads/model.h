@@ -31,12 +31,12 @@ struct cs_model {
     enum cs_norm norm;
     enum cs_activation activation;
     enum cs_position position;
-    bool linear_bias;      /* projections carry biases */
-    bool qkv_bias;         /* the query, key, value projections do, even if the others do not */
-    bool tied_embedding;   /* head shares the vocabulary matrix */
-    bool flash_attention;  /* fused attention core; a study may override */
+    bool linear_bias;     /* projections carry biases */
+    bool qkv_bias;        /* the query, key, value projections do, even if the others do not */
+    bool tied_embedding;  /* head shares the vocabulary matrix */
+    bool flash_attention; /* fused attention core; a study may override */
     bool causal;
-    double dropout_frac;   /* > 0: masks are kept as Korthikanti et al. count them */
+    double dropout_frac; /* > 0: masks are kept as Korthikanti et al. count them */
     /* mixture of experts: 0 experts = dense */
     int32_t n_experts;
     int32_t experts_per_token;

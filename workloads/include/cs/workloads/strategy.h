@@ -65,9 +65,9 @@ bool cs_strategy_equal(const struct cs_strategy *a, const struct cs_strategy *b)
 uint64_t cs_strategy_hash(const struct cs_strategy *strategy);
 /** "dp=16,mp=2,pp=2,op=2,recompute=full" - keys at their default left out except dp, mp, pp; returns buf. */
 char *cs_strategy_format(const struct cs_strategy *strategy, char *buf, size_t buf_bytes);
-/** Parse "dp=16,mp=2,op=dp,..." over the values already in *strategy (`tp` = mp, op=dp means all data-parallel
- *  ranks and is resolved after all keys). `mask`, if not NULL, receives a bit (1u << key index) per key seen,
- *  in the order of cs_strategy_keys. CS_E_INPUT for unknown or repeated keys and bad values. */
+/** Parse "dp=16,mp=2,op=dp,..." over the values already in *strategy (`tp` = mp, op=dp means all
+ * data-parallel ranks and is resolved after all keys). `mask`, if not NULL, receives a bit (1u << key index)
+ * per key seen, in the order of cs_strategy_keys. CS_E_INPUT for unknown or repeated keys and bad values. */
 CS_MUST_CHECK cs_status cs_strategy_parse(const char *text, struct cs_loc loc, struct cs_strategy *strategy,
                                           uint32_t *mask, struct cs_err *err);
 /** The keys of a strategy in canonical order: dp mp pp op zero sp cp ep vpp schedule micro_batch recompute

@@ -57,7 +57,13 @@ enum cs_mem {
 extern const char *const cs_mem_names[];
 
 /** Which part of a step an operation belongs to. */
-enum cs_phase { CS_PHASE_FORWARD, CS_PHASE_BACKWARD, CS_PHASE_RECOMPUTE, CS_PHASE_GRADIENT, CS_PHASE_OPTIMIZER };
+enum cs_phase {
+    CS_PHASE_FORWARD,
+    CS_PHASE_BACKWARD,
+    CS_PHASE_RECOMPUTE,
+    CS_PHASE_GRADIENT,
+    CS_PHASE_OPTIMIZER
+};
 
 #define CS_STREAM_COMPUTE 0
 
@@ -92,19 +98,19 @@ struct cs_program {
     const char *role; /* "stage 0 of 4" */
     int32_t n_calls;
     struct cs_call *calls;
-    int32_t stage;       /* pipeline stage, for reports */
-    double state_bytes;  /* weights + gradients + optimizer states held by one rank of this role */
+    int32_t stage;      /* pipeline stage, for reports */
+    double state_bytes; /* weights + gradients + optimizer states held by one rank of this role */
 };
 
 /** A communicator: disjoint groups of ranks. Member order is ring order. */
 struct cs_comm {
-    const char *name;        /* "tp", "dp", ... as reports show it */
-    int32_t stream;          /* lane in reports */
-    bool spans_stages;       /* waiting in it is waiting for a pipeline neighbour (bubble) */
+    const char *name;  /* "tp", "dp", ... as reports show it */
+    int32_t stream;    /* lane in reports */
+    bool spans_stages; /* waiting in it is waiting for a pipeline neighbour (bubble) */
     int32_t n_groups;
-    int32_t *group_first;    /* n_groups + 1 offsets into members */
-    int32_t *members;        /* ranks, group by group */
-    int32_t *group_of_rank;  /* -1 = in none */
+    int32_t *group_first;   /* n_groups + 1 offsets into members */
+    int32_t *members;       /* ranks, group by group */
+    int32_t *group_of_rank; /* -1 = in none */
 };
 
 /** A channel: rank r sends to peer[r] (-1 = does not send); no two ranks share a peer. */
@@ -137,9 +143,9 @@ struct cs_trace {
     int32_t n_events;
     const char **event_names;
     /* What the step is worth; 0 for traces that do not say. */
-    double model_flop;         /* of all ranks, without recomputation */
-    double n_tokens;           /* @unit tokens of the step */
-    double model_state_bytes;  /* weights + gradients + optimizer states of one copy of the model */
+    double model_flop;        /* of all ranks, without recomputation */
+    double n_tokens;          /* @unit tokens of the step */
+    double model_state_bytes; /* weights + gradients + optimizer states of one copy of the model */
 };
 
 /** Generate the trace of a strategy that cs_strategy_check accepts. The caller frees with cs_trace_free.
