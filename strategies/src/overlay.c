@@ -42,6 +42,9 @@ static cs_status read_value(struct cs_arena *arena, const struct cs_override *ov
         *value = scalar(arena, override->value);
         return CS_OK;
     }
+    if (override->value[strspn(override->value, " ")] == '\0') {
+        return cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC, "'%s' has no value", override->key);
+    }
     CS_TRY(cs_yaml_load_text(&yaml, override->value, strlen(override->value), CS__COMMAND_LINE, err));
     *value = copy_node(arena, yaml.root);
 out:

@@ -176,7 +176,7 @@ static const struct {
     {{"", "1", false}, "no key"},
     {{"a.b.c.d.e", "1", false}, "no key"},
     {{"training.global_batch", "[1", false}, "--set"},
-    {{"training.global_batch", "", false}, ""},
+    {{"training.global_batch", " ", false}, "no value"},
     {{"model", "no-such", true}, "no-such"},
 };
 

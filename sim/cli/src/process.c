@@ -23,7 +23,7 @@ int cs__finish(int exit_status)
     if (failed) {
         (void)fputs("clustersim: error: cannot write to standard output\n", stderr);
     }
-    return failed && exit_status == 0 ? 1 : exit_status;
+    return failed ? 1 : exit_status;
 }
 
 static bool has_data(const char *dir, struct cs_arena *arena)

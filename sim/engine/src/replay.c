@@ -314,6 +314,7 @@ static void say_outcome(struct cs__sim *sim, const struct cs__actor *last)
     memcpy(outcome.carried_bytes, sim->carried_bytes, sizeof outcome.carried_bytes);
     outcome.n_operations = sim->n_operations;
     outcome.n_activities = sim->n_activities;
+    outcome.n_transfers = sim->n_transfers;
     outcome.n_spans = sim->n_spans;
     cs__answer_write(sim->answer, &outcome, sizeof outcome);
     for (int32_t k = 0; k < s->n_classes; k++) {

@@ -92,6 +92,7 @@ struct cs__sim {
     double carried_bytes[CS_N_FABRICS];
     int64_t n_operations; /* of all ranks */
     int64_t n_activities;
+    int64_t n_transfers;
     double *peak_call_s; /* per class: when the call with the memory peak began */
     int32_t *peak_call;
     struct cs__mover *idle_movers;
@@ -114,6 +115,7 @@ struct cs__outcome {
     double carried_bytes[CS_N_FABRICS];
     int64_t n_operations;
     int64_t n_activities;
+    int64_t n_transfers;
     int64_t n_spans;
 };
 

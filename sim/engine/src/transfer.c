@@ -28,6 +28,7 @@ void cs__transfer_flow(struct cs__sim *sim, int32_t flow_class, double bytes, do
     }
     sg_host_sendto(sim->from[flow_class], sim->to[flow_class], bytes);
     sim->n_activities++;
+    sim->n_transfers++;
     const struct cs__flow_class *class = &sim->system->flow_classes[flow_class];
     sim->carried_bytes[class->cross ? CS_FABRIC_INTER : CS_FABRIC_INTRA] += bytes * (double)class->count;
 }

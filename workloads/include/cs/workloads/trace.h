@@ -173,7 +173,7 @@ void cs_trace_memory(const struct cs_trace *trace, int32_t program, struct cs_me
 
 /** Totals of one program, for conservation checks. */
 struct cs_trace_totals {
-    double compute_flop;
+    double compute_flop;   /* of matrix kinds, as model flops count */
     double recompute_flop; /* part of compute_flop repeated by recomputation */
     int64_t n_ops;
     double coll_bytes[CS_N_COLLS]; /* as asked, per rank */

@@ -87,7 +87,8 @@ struct cs_metrics {
     int32_t n_ranks;
     int32_t n_rank_classes; /* ranks simulated */
     int64_t n_operations;   /* of all ranks */
-    int64_t n_activities;   /* given to SimGrid */
+    int64_t n_activities;   /* given to SimGrid: sleeps and transfers */
+    int64_t n_transfers;    /* of these */
     double skipped_frac;    /* share of the step's time that equal periods stood for */
     double wall_s;
     enum cs_fidelity fidelity;

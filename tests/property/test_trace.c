@@ -1,0 +1,130 @@
+/* Random strategies: either a rule refuses, or the trace is complete and conserves what it must. */
+#include "cs_test.h"
+#include "workload_fixture.h"
+
+#include "cs/base/rng.h"
+
+#include <stdio.h>
+
+#define N_CASES 2000
+#define N_SEEDS 4
+
+static int32_t pick(struct cs_rng *rng, const int32_t *values, uint32_t n)
+{
+    return values[cs_rng_below(rng, n)];
+}
+#define PICK(...)                                                                                            \
+    pick(&rng, (const int32_t[]){__VA_ARGS__},                                                               \
+         (uint32_t)(sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)))
+
+static struct cs_strategy random_strategy(struct cs_rng *state)
+{
+    struct cs_rng rng = *state;
+    struct cs_strategy s;
+    cs_strategy_init(&s);
+    s.dp = PICK(1, 2, 3, 4, 8, 16);
+    s.mp = PICK(1, 2, 4, 8, 16);
+    s.pp = PICK(1, 2, 3, 4, 8);
+    s.op = PICK(1, 2, 4, 8, 16, 3);
+    if (cs_rng_below(&rng, 3) == 0) {
+        s.op = s.dp;
+    }
+    s.zero = PICK(1, 2, 3);
+    s.sp = cs_rng_below(&rng, 2) == 1;
+    s.micro_batch = PICK(1, 2, 4);
+    s.schedule = (enum cs_schedule)PICK(CS_SCHED_GPIPE, CS_SCHED_1F1B, CS_SCHED_1F1B);
+    s.recompute = (enum cs_recompute)PICK(CS_RECOMPUTE_NONE, CS_RECOMPUTE_SELECTIVE, CS_RECOMPUTE_FULL);
+    for (uint32_t i = CS_N_DIMS - 1; i > 0; i--) {
+        uint32_t j = cs_rng_below(&rng, i + 1);
+        enum cs_dim swapped = s.placement[i];
+        s.placement[i] = s.placement[j];
+        s.placement[j] = swapped;
+    }
+    if (cs_rng_below(&rng, 8) > 0) {
+        cs_strategy_canonicalise(&s);
+    }
+    *state = rng;
+    return s;
+}
+
+static void check_trace(const struct cs_trace *trace, const struct cs_training *training, bool exact_flop,
+                        const char *name)
+{
+    double state = 0;
+    double flop = 0;
+    for (int32_t rank = 0; rank < trace->n_ranks; rank++) {
+        struct cs_mem_peak peak;
+        struct cs_trace_totals totals;
+        cs_trace_memory(trace, trace->program_of_rank[rank], &peak);
+        cs_trace_program_totals(trace, trace->program_of_rank[rank], &totals);
+        double held = trace->programs[trace->program_of_rank[rank]].state_bytes;
+        ck_assert_msg((double)peak.final_bytes == held && peak.total_bytes > peak.final_bytes,
+                      "%s: rank %d ends with %lld bytes", name, (int)rank, (long long)peak.final_bytes);
+        state += held;
+        flop += totals.compute_flop - totals.recompute_flop;
+    }
+    ck_assert_msg(state >= trace->model_state_bytes,
+                  "%s: the ranks hold %.0f bytes of state, the model has %.0f", name, state,
+                  trace->model_state_bytes);
+    if (exact_flop && !training->flash_attention) {
+        ck_assert_msg(flop > trace->model_flop * (1 - 1e-9) && flop < trace->model_flop * (1 + 1e-9),
+                      "%s: %.17g flop, the model asks for %.17g", name, flop, trace->model_flop);
+    }
+}
+
+START_TEST(test_random)
+{
+    struct cs_rng rng;
+    struct cs_model models[3] = {workload_model("llama3-8b"), workload_gpt(7, 512, 16, 4096),
+                                 workload_gpt(12, 256, 8, 1024)};
+    int n_built = 0;
+    models[2].dropout_frac = 0;
+    models[2].tied_embedding = false;
+    cs_rng_init(&rng, (uint64_t)_i, 1);
+    for (int i = 0; i < N_CASES / N_SEEDS; i++) {
+        const struct cs_model *model = &models[cs_rng_below(&rng, 3)];
+        struct cs_training training = workload_training(model, 1 << cs_rng_below(&rng, 8), 1024);
+        training.flash_attention = cs_rng_below(&rng, 2) == 1;
+        training.clip_gradient = cs_rng_below(&rng, 4) > 0;
+        training.bucket_bytes = cs_rng_below(&rng, 2) ? 64e6 : 1e6;
+        training.dtype = (enum cs_dtype)PICK(CS_DTYPE_BF16, CS_DTYPE_BF16, CS_DTYPE_FP32);
+        training.gradient_dtype = (enum cs_dtype)PICK(CS_DTYPE_FP32, CS_DTYPE_BF16);
+        training.optimizer = (enum cs_optimizer)PICK(CS_OPT_ADAMW, CS_OPT_SGD);
+        struct cs_strategy strategy = random_strategy(&rng);
+        struct cs_cluster_shape shape = {.n_devices = strategy.dp * strategy.mp * strategy.pp * strategy.cp,
+                                         .devices_per_node = 8};
+        char name[512];
+        char text[256];
+        char why[256];
+        snprintf(name, sizeof name, "seed %d, case %d, %s, %s", _i, i, model->name,
+                 cs_strategy_format(&strategy, text, sizeof text));
+        struct cs_err err = {0};
+        struct cs_trace *trace = NULL;
+        if (cs_strategy_check(&strategy, model, &training, &shape, why, sizeof why) != NULL) {
+            ck_assert_msg(why[0] != '\0', "%s: refused without a word", name);
+            continue;
+        }
+        cs_status st = cs_trace_build(model, &training, &strategy, &trace, &err);
+        ck_assert_msg(st == CS_OK, "%s: %s", name, err.text);
+        st = cs_trace_check(trace, &err);
+        ck_assert_msg(st == CS_OK, "%s: %s", name, err.text);
+        check_trace(trace, &training, strategy.mp <= model->n_kv_heads, name);
+        cs_trace_free(trace);
+        n_built++;
+    }
+    ck_assert_int_gt(n_built, N_CASES / N_SEEDS / 10);
+    cs_model_release(&models[0]);
+}
+END_TEST
+
+static Suite *property_suite(void)
+{
+    Suite *suite = suite_create("trace properties");
+    TCase *random = tcase_create("random strategies");
+    tcase_set_timeout(random, 250);
+    tcase_add_loop_test(random, test_random, 0, N_SEEDS);
+    suite_add_tcase(suite, random);
+    return suite;
+}
+
+CS_TEST_MAIN(property_suite)
