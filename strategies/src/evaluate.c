@@ -40,6 +40,7 @@ cs_status cs_simulator_init(struct cs_simulator *simulator, const struct cs_stud
 {
     cs_status st = CS_OK;
     *simulator = (struct cs_simulator){.study = study, .options = *options};
+    cs_study_run_options(study, &simulator->options);
     simulator->routes = cs_routes_new(&study->platform, options->simgrid_cfg);
     if (study->platform.n_devices <= CS_SIMULATOR_ALL_ROUTES_DEVICES) {
         CS_TRY(cs_routes_need_all(simulator->routes, err));

@@ -153,7 +153,7 @@ static cs_status load_tree(struct cs_study *study, const struct cs_study_source 
                            const struct cs_yaml_node **root, struct cs_err *err)
 {
     static const char *const allowed[] = {"model",       "platform", "training", "strategy",
-                                          "constraints", "search",   NULL};
+                                          "constraints", "search",   "collectives", "faults", NULL};
     static const struct cs_yaml_node empty = {.kind = CS_YAML_MAP, .loc = {CS__COMMAND_LINE, 0, 0}};
     cs_status st = CS_OK;
     *root = &empty;
@@ -190,6 +190,7 @@ cs_status cs_study_load(struct cs_study *study, const struct cs_study_source *so
     CS_TRY(read_constraints(study, root, err));
     CS_TRY(read_search(study, root, err));
     CS_TRY(load_parts(study, source, root, err));
+    CS_TRY(cs__runtime_read(study, root, err));
 out:
     return st;
 }

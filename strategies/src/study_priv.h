@@ -21,4 +21,8 @@ CS_MUST_CHECK cs_status cs__overlay_set(struct cs_arena *arena, const struct cs_
 CS_MUST_CHECK cs_status cs__axes_read(struct cs_study *study, const struct cs_yaml_node *block,
                                       struct cs_err *err);
 
+/** The blocks `collectives` and `faults`; the platform is loaded. */
+CS_MUST_CHECK cs_status cs__runtime_read(struct cs_study *study, const struct cs_yaml_node *root,
+                                         struct cs_err *err);
+
 #endif

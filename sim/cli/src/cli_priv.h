@@ -70,8 +70,12 @@ extern const struct argp cs__output_argp; /* input: struct cs__output_args */
 extern const struct argp cs__json_argp;   /* --json only; input: struct cs__output_args */
 
 /** Options that say how to run. */
+#define CS__FAULTS_MAX 64
 struct cs__run_args {
     struct cs_run_options options;
+    struct cs_slow_device slow_devices[CS__FAULTS_MAX];
+    struct cs_slow_link slow_links[CS__FAULTS_MAX];
+    char link_names[CS__FAULTS_MAX][64];
 };
 extern const struct argp cs__run_argp; /* input: struct cs__run_args */
 

@@ -130,7 +130,8 @@ const struct argp cs__study_argp = {study_options, parse_study, NULL, NULL, NULL
 /* ---- output ---------------------------------------------------------------------------------------------
  */
 
-enum { OPT_JSON = 0x1000, OPT_CSV, OPT_PROGRESS, OPT_NO_PROGRESS, OPT_FIDELITY, OPT_VIEW, OPT_COLLECTIVE };
+enum { OPT_JSON = 0x1000, OPT_CSV, OPT_PROGRESS, OPT_NO_PROGRESS, OPT_FIDELITY, OPT_VIEW, OPT_COLLECTIVE,
+       OPT_SLOW_DEVICE, OPT_SLOW_LINK, OPT_JITTER, OPT_SEED };
 
 static error_t parse_output(int key, char *arg, struct argp_state *state)
 {
@@ -200,6 +201,57 @@ static void set_collective(struct cs_run_options *options, struct argp_state *st
     options->algorithm[coll] = (enum cs_algorithm)algorithm;
 }
 
+/* "NAME=FACTOR": the name goes to `name`, the factor is returned. */
+static double name_and_factor(struct argp_state *state, const char *option, const char *text, char *name,
+                              size_t name_bytes, const char *example)
+{
+    struct cs_err err = {0};
+    const char *equals = strrchr(text, '=');
+    size_t len = equals ? (size_t)(equals - text) : 0;
+    double factor = 0;
+    if (len == 0 || len >= name_bytes) {
+        argp_error(state, "'--%s %s': expected NAME=FACTOR, as in %s", option, text, example);
+        return 1;
+    }
+    memcpy(name, text, len);
+    name[len] = '\0';
+    if (cs_real_parse(equals + 1, option, CS_NOLOC, &factor, &err) != CS_OK) {
+        argp_error(state, "%s", err.text);
+    }
+    return factor;
+}
+
+static void add_slow_device(struct cs__run_args *args, struct argp_state *state, const char *text)
+{
+    char name[16] = "";
+    double factor = name_and_factor(state, "slow-device", text, name, sizeof name, "17=1.5");
+    if (args->options.n_slow_devices >= CS__FAULTS_MAX || !(factor >= 1 && factor <= 1e6)) {
+        argp_error(state, "'--slow-device %s': expected 1 to 1000000 times slower, at most %d devices", text,
+                   CS__FAULTS_MAX);
+        return;
+    }
+    args->slow_devices[args->options.n_slow_devices++] =
+        (struct cs_slow_device){(int32_t)cs__option_int(state, name, 0, INT32_MAX, "slow device"), factor};
+    args->options.slow_devices = args->slow_devices;
+}
+
+static void add_slow_link(struct cs__run_args *args, struct argp_state *state, const char *text)
+{
+    int32_t n = args->options.n_slow_links;
+    if (n >= CS__FAULTS_MAX) {
+        argp_error(state, "more than %d slow links", CS__FAULTS_MAX);
+        return;
+    }
+    double factor = name_and_factor(state, "slow-link", text, args->link_names[n], sizeof args->link_names[n],
+                                    "leaf0_link_0_UP=0.5");
+    if (!(factor >= 0 && factor <= 1)) {
+        argp_error(state, "'--slow-link %s': expected 0 (dead) to 1 of the bandwidth", text);
+    }
+    args->slow_links[n] = (struct cs_slow_link){args->link_names[n], factor};
+    args->options.n_slow_links = n + 1;
+    args->options.slow_links = args->slow_links;
+}
+
 static error_t parse_run(int key, char *arg, struct argp_state *state)
 {
     struct cs__run_args *args = state->input;
@@ -213,6 +265,21 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_COLLECTIVE:
         set_collective(&args->options, state, arg);
+        return 0;
+    case OPT_SLOW_DEVICE:
+        add_slow_device(args, state, arg);
+        return 0;
+    case OPT_SLOW_LINK:
+        add_slow_link(args, state, arg);
+        return 0;
+    case OPT_JITTER:
+        args->options.jitter_frac = cs__option_quantity(state, arg, CS_UNIT_FRACTION, "jitter");
+        if (args->options.jitter_frac > 1) {
+            argp_error(state, "'--jitter %s': expected 0 to 1", arg);
+        }
+        return 0;
+    case OPT_SEED:
+        args->options.seed = (uint64_t)cs__option_int(state, arg, 0, INT64_MAX, "seed");
         return 0;
     case ARGP_KEY_INIT:
         cs_run_options_init(&args->options);
@@ -229,6 +296,12 @@ static const struct argp_option run_options[] = {
     {"view", OPT_VIEW, "V", 0, "Collectives: auto (default), step, flow or closed", 2},
     {"collective", OPT_COLLECTIVE, "KIND=ALGORITHM", 0,
      "Algorithm of a kind of collective, as in all-reduce=ring; may be repeated", 2},
+    {"slow-device", OPT_SLOW_DEVICE, "RANK=FACTOR", 0, "A device that computes FACTOR times slower; may be repeated",
+     2},
+    {"slow-link", OPT_SLOW_LINK, "NAME=SHARE", 0,
+     "A link with a share of its bandwidth (0 = dead), named as `links` in the result; may be repeated", 2},
+    {"jitter", OPT_JITTER, "S", 0, "Spread of computing times: log-normal with this relative deviation", 2},
+    {"seed", OPT_SEED, "N", 0, "Seed of the jitter", 2},
     {0},
 };
 const struct argp cs__run_argp = {run_options, parse_run, NULL, NULL, NULL, NULL, NULL};

@@ -6,6 +6,7 @@
 #define CS_STRATEGIES_STUDY_H
 
 #include "cs/base/yaml.h"
+#include "cs/engine/engine.h"
 #include "cs/platforms/platform.h"
 #include "cs/strategies/key.h"
 
@@ -26,6 +27,16 @@ struct cs_axis {
 struct cs_constraints {
     double memory_margin;        /* @unit ratio >= 1: peak x margin must fit in a device's memory */
     double cross_node_comm_frac; /* share of the step; infinity = no limit */
+};
+
+/** How the platform behaves and which algorithms its collectives take. Lists live in the study's arenas. */
+struct cs_runtime {
+    enum cs_algorithm algorithm[CS_N_COLLS]; /* `collectives`: auto where the study is silent */
+    int32_t n_slow_devices;                  /* `faults.slow_devices`: {device: times slower} */
+    const struct cs_slow_device *slow_devices;
+    int32_t n_slow_links; /* `faults.slow_links`: {link: share of its bandwidth}; 0 = dead */
+    const struct cs_slow_link *slow_links;
+    double jitter_frac; /* `faults.jitter`: of computing times */
 };
 
 struct cs_search_settings {
@@ -66,6 +77,7 @@ struct cs_study {
     struct cs_axis axes[CS_N_KEYS];
     struct cs_loc strategy_loc; /* of the strategy block */
     struct cs_constraints constraints;
+    struct cs_runtime runtime;
     struct cs_search_settings search;
 };
 
@@ -86,6 +98,9 @@ CS_MUST_CHECK cs_status cs_study_pin(struct cs_study *study, const char *text, s
  *  with the rule in words. */
 CS_MUST_CHECK cs_status cs_study_strategy(const struct cs_study *study, const char *text,
                                           struct cs_strategy *strategy, struct cs_err *err);
+
+/** Complete `options` with what the study says; what they say already wins. */
+void cs_study_run_options(const struct cs_study *study, struct cs_run_options *options);
 
 /** Devices and devices per node of the platform, for validity rules. */
 struct cs_cluster_shape cs_study_shape(const struct cs_study *study);

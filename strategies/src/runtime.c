@@ -1,0 +1,105 @@
+/* What a study says about how its platform and its collectives run. */
+#include "study_priv.h"
+
+#include "cs/base/text.h"
+
+static cs_status read_collectives(struct cs_study *study, const struct cs_yaml_node *block, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (!block) {
+        goto out;
+    }
+    CS_TRY(cs_yaml_check_keys(block, cs_coll_names, "collectives", err));
+    for (int32_t i = 0; i < block->n; i++) {
+        int32_t algorithm = 0;
+        CS_TRY(
+            cs_yaml_choice(block->items[i], cs_algorithm_names, block->keys[i]->text, &algorithm, err));
+        study->runtime.algorithm[cs_text_index(block->keys[i]->text, cs_coll_names)] =
+            (enum cs_algorithm)algorithm;
+    }
+out:
+    return st;
+}
+
+static cs_status read_slow_devices(struct cs_study *study, const struct cs_yaml_node *map, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_slow_device *list;
+    CS_TRY(cs_yaml_want(map, CS_YAML_MAP, "slow_devices", err));
+    list = CS_ARENA_NEW(&study->arena, struct cs_slow_device, map->n + 1);
+    for (int32_t i = 0; i < map->n; i++) {
+        int64_t device = 0;
+        CS_TRY(cs_yaml_int(map->keys[i], 0, study->platform.n_devices - 1, "slow device", &device, err));
+        CS_TRY(cs_yaml_real(map->items[i], 1, 1e6, "times slower", &list[i].factor, err));
+        list[i].device = (int32_t)device;
+    }
+    study->runtime.slow_devices = list;
+    study->runtime.n_slow_devices = map->n;
+out:
+    return st;
+}
+
+static cs_status read_slow_links(struct cs_study *study, const struct cs_yaml_node *map, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_slow_link *list;
+    CS_TRY(cs_yaml_want(map, CS_YAML_MAP, "slow_links", err));
+    list = CS_ARENA_NEW(&study->arena, struct cs_slow_link, map->n + 1);
+    for (int32_t i = 0; i < map->n; i++) {
+        list[i].name = map->keys[i]->text;
+        CS_TRY(cs_yaml_real(map->items[i], 0, 1, "share of the bandwidth", &list[i].factor, err));
+    }
+    study->runtime.slow_links = list;
+    study->runtime.n_slow_links = map->n;
+out:
+    return st;
+}
+
+static cs_status read_faults(struct cs_study *study, const struct cs_yaml_node *block, struct cs_err *err)
+{
+    static const char *const allowed[] = {"slow_devices", "slow_links", "jitter", NULL};
+    cs_status st = CS_OK;
+    if (!block) {
+        goto out;
+    }
+    CS_TRY(cs_yaml_check_keys(block, allowed, "faults", err));
+    if (cs_yaml_get(block, "slow_devices")) {
+        CS_TRY(read_slow_devices(study, cs_yaml_get(block, "slow_devices"), err));
+    }
+    if (cs_yaml_get(block, "slow_links")) {
+        CS_TRY(read_slow_links(study, cs_yaml_get(block, "slow_links"), err));
+    }
+    CS_TRY(cs_yaml_opt_real(block, "jitter", 0, 1, &study->runtime.jitter_frac, err));
+out:
+    return st;
+}
+
+cs_status cs__runtime_read(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    CS_TRY(read_collectives(study, cs_yaml_get(root, "collectives"), err));
+    CS_TRY(read_faults(study, cs_yaml_get(root, "faults"), err));
+out:
+    return st;
+}
+
+void cs_study_run_options(const struct cs_study *study, struct cs_run_options *options)
+{
+    const struct cs_runtime *runtime = &study->runtime;
+    for (int32_t i = 0; i < CS_N_COLLS; i++) {
+        if (options->algorithm[i] == CS_ALGO_AUTO) {
+            options->algorithm[i] = runtime->algorithm[i];
+        }
+    }
+    if (options->n_slow_devices == 0) {
+        options->slow_devices = runtime->slow_devices;
+        options->n_slow_devices = runtime->n_slow_devices;
+    }
+    if (options->n_slow_links == 0) {
+        options->slow_links = runtime->slow_links;
+        options->n_slow_links = runtime->n_slow_links;
+    }
+    if (options->jitter_frac <= 0) {
+        options->jitter_frac = runtime->jitter_frac;
+    }
+}
