@@ -192,6 +192,18 @@ json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
     (void)json_object_set_new(object, "critical_path_stages",
                               path_json(report->run->path_stages, report->run->n_path_stages));
     (void)json_object_set_new(object, "links", links_json(report->run));
+    if (report->spread) {
+        json_t *spread = json_object();
+        put_int(spread, "runs", report->spread->n);
+        put_real(spread, "mean_s", report->spread->mean_s);
+        put_real(spread, "least_s", report->spread->least_s);
+        put_real(spread, "most_s", report->spread->most_s);
+        put_real(spread, "deviation_s", report->spread->deviation_s);
+        (void)json_object_set_new(object, "repeated", spread);
+    }
+    if (report->explain_folding && report->run->folding) {
+        put_text(object, "folding", report->run->folding);
+    }
     put_inputs(object, report->study, origin);
     return object;
 }

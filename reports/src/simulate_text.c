@@ -115,6 +115,14 @@ void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report,
     (void)fprintf(out, "simulated   %d of %d ranks (%s), %s operations, %.3g s\n",
                   (int)metrics->n_rank_classes, (int)metrics->n_ranks, cs_fidelity_names[metrics->fidelity],
                   cs__count(metrics->n_operations, operations, sizeof operations), metrics->wall_s);
+    if (report->spread) {
+        const struct cs_spread *spread = report->spread;
+        (void)fprintf(out, "repeated    %d times: step %.4g s on average, %.4g to %.4g, deviation %.2g s\n",
+                      (int)spread->n, spread->mean_s, spread->least_s, spread->most_s, spread->deviation_s);
+    }
+    if (report->explain_folding && report->run->folding) {
+        (void)fprintf(out, "folding\n%s", report->run->folding);
+    }
     struct warning_context context = {out, color};
     cs_report_warnings(report->strategy, evaluation, report->study, add_warning, &context);
 }

@@ -3,7 +3,8 @@
 
 #include "cs/base/text.h"
 
-static cs_status read_collectives(struct cs_study *study, const struct cs_yaml_node *block, struct cs_err *err)
+static cs_status read_collectives(struct cs_study *study, const struct cs_yaml_node *block,
+                                  struct cs_err *err)
 {
     cs_status st = CS_OK;
     if (!block) {
@@ -12,8 +13,7 @@ static cs_status read_collectives(struct cs_study *study, const struct cs_yaml_n
     CS_TRY(cs_yaml_check_keys(block, cs_coll_names, "collectives", err));
     for (int32_t i = 0; i < block->n; i++) {
         int32_t algorithm = 0;
-        CS_TRY(
-            cs_yaml_choice(block->items[i], cs_algorithm_names, block->keys[i]->text, &algorithm, err));
+        CS_TRY(cs_yaml_choice(block->items[i], cs_algorithm_names, block->keys[i]->text, &algorithm, err));
         study->runtime.algorithm[cs_text_index(block->keys[i]->text, cs_coll_names)] =
             (enum cs_algorithm)algorithm;
     }

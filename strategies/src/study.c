@@ -152,8 +152,8 @@ out:
 static cs_status load_tree(struct cs_study *study, const struct cs_study_source *source,
                            const struct cs_yaml_node **root, struct cs_err *err)
 {
-    static const char *const allowed[] = {"model",       "platform", "training", "strategy",
-                                          "constraints", "search",   "collectives", "faults", NULL};
+    static const char *const allowed[] = {"model",  "platform",    "training", "strategy", "constraints",
+                                          "search", "collectives", "faults",   NULL};
     static const struct cs_yaml_node empty = {.kind = CS_YAML_MAP, .loc = {CS__COMMAND_LINE, 0, 0}};
     cs_status st = CS_OK;
     *root = &empty;

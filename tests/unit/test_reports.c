@@ -440,8 +440,8 @@ static void make_simulation(struct simulate_world *world)
     for (int32_t i = 0; i < 4; i++) {
         world->ranks[i] = world->evaluation.metrics.mean;
     }
-    world->report = (struct cs_simulate_report){&world->study, &world->strategy, &world->evaluation,
-                                                &world->trace, &world->run};
+    world->report = (struct cs_simulate_report){
+        &world->study, &world->strategy, &world->evaluation, &world->trace, &world->run, NULL, false};
 }
 
 static void simulate_text(FILE *out, const void *report)

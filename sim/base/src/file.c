@@ -1,5 +1,7 @@
 #include "cs/base/file.h"
 
+#include "cs/base/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -73,8 +75,9 @@ cs_status cs_file_read(const char *path, size_t max_bytes, char **text, size_t *
         goto out;
     }
     if (buf.len > max_bytes) {
-        st = cs_err_set(err, CS_E_LIMIT, at_file(path), "is larger than %zu bytes, the most that is read",
-                        max_bytes);
+        struct cs_loc loc = at_file(path);
+        loc.line = cs_text_line(buf.text, max_bytes);
+        st = cs_err_set(err, CS_E_LIMIT, loc, "is larger than %zu bytes, the most that is read", max_bytes);
         goto out;
     }
     cs_strbuf_addn(&buf, "", 0); /* an empty file is an empty text, not NULL */

@@ -193,3 +193,12 @@ uint64_t cs_hash_real(uint64_t hash, double value)
     memcpy(&word, &value, sizeof word);
     return cs_hash_mix(hash, word);
 }
+
+int cs_text_line(const char *text, size_t at)
+{
+    int line = 1;
+    for (size_t i = 0; i < at; i++) {
+        line += text[i] == '\n';
+    }
+    return line;
+}

@@ -512,7 +512,8 @@ cs_status cs_yaml_load_text(struct cs_yaml *yaml, const char *text, size_t bytes
     cs_status st = CS_OK;
     l.file = name ? cs_arena_strdup(&fresh.arena, name) : NULL;
     if (bytes > TEXT_MAX_BYTES) {
-        st = cs_err_set(err, CS_E_LIMIT, (struct cs_loc){.file = l.file},
+        st = cs_err_set(err, CS_E_LIMIT,
+                        (struct cs_loc){.file = l.file, .line = cs_text_line(text, TEXT_MAX_BYTES)},
                         "is larger than %zu bytes, the most that is read", TEXT_MAX_BYTES);
         goto out;
     }

@@ -4,6 +4,7 @@
 #include "cs/reports/csv.h"
 #include "cs/reports/timeline.h"
 
+#include <math.h>
 #include <string.h>
 
 struct simulate_args {
@@ -12,9 +13,13 @@ struct simulate_args {
     struct cs__run_args run;
     const char *strategy;
     const char *timeline;
+    bool explain_folding;
+    int64_t n_repeats; /* 0 = once, without a spread */
 };
 
-enum { OPT_STRATEGY = 1, OPT_TIMELINE };
+enum { OPT_STRATEGY = 1, OPT_TIMELINE, OPT_EXPLAIN, OPT_REPEAT };
+
+#define REPEATS_MAX 100000
 
 static bool to_stdout(const char *path)
 {
@@ -36,7 +41,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_TIMELINE:
         args->timeline = arg;
         return 0;
+    case OPT_EXPLAIN:
+        args->explain_folding = true;
+        return 0;
+    case OPT_REPEAT:
+        args->n_repeats = cs__option_int(state, arg, 2, REPEATS_MAX, "repeat");
+        return 0;
     case ARGP_KEY_END:
+        if (args->n_repeats > 0 && args->timeline) {
+            argp_error(state, "--timeline shows one run: leave out --repeat");
+        }
         if (to_stdout(args->timeline) && (to_stdout(args->output.json) || to_stdout(args->output.csv))) {
             argp_error(state, "only one of --json, --csv and --timeline can go to standard output");
         }
@@ -55,6 +69,9 @@ static void parse_args(struct simulate_args *args, int argc, char **argv)
          "or the schedule's default",
          0},
         {"timeline", OPT_TIMELINE, "FILE", 0, "Write every rank's step as Chrome/Perfetto trace events", 0},
+        {"explain-folding", OPT_EXPLAIN, NULL, 0,
+         "Say which ranks were simulated as one, and why the others were not", 0},
+        {"repeat", OPT_REPEAT, "N", 0, "Run N times, with --jitter under N seeds, and give the spread", 0},
         {0},
     };
     static const struct argp_child children[] = {
@@ -95,6 +112,35 @@ out:
     return st;
 }
 
+/* Runs beyond the first, each with the next seed. */
+static cs_status repeat(struct cs_simulator *simulator, const struct cs_strategy *strategy, int64_t n,
+                        double first_s, struct cs_spread *spread, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    double sum_s = first_s;
+    double squares = 0; /* about the first run's time, which keeps them small */
+    *spread = (struct cs_spread){.n = (int32_t)n, .least_s = first_s, .most_s = first_s};
+    for (int64_t i = 1; i < n; i++) {
+        struct cs_trace *trace = NULL;
+        struct cs_run run = {0};
+        struct cs_evaluation evaluation;
+        simulator->options.seed++;
+        CS_TRY(cs_simulator_run(simulator, strategy, &trace, &run, &evaluation, err));
+        double time_s = evaluation.metrics.iteration_s;
+        cs_run_release(&run);
+        cs_trace_free(trace);
+        sum_s += time_s;
+        squares += (time_s - first_s) * (time_s - first_s);
+        spread->least_s = fmin(spread->least_s, time_s);
+        spread->most_s = fmax(spread->most_s, time_s);
+    }
+    spread->mean_s = sum_s / (double)n;
+    double offset_s = spread->mean_s - first_s;
+    spread->deviation_s = sqrt(fmax(0, squares - (double)n * offset_s * offset_s) / (double)(n - 1));
+out:
+    return st;
+}
+
 static cs_status simulate(const struct simulate_args *args, const struct cs_study *study, int *exit_code,
                           struct cs_err *err)
 {
@@ -110,7 +156,13 @@ static cs_status simulate(const struct simulate_args *args, const struct cs_stud
     options.timeline = args->timeline != NULL;
     CS_TRY(cs_simulator_init(&simulator, study, &options, err));
     CS_TRY(cs_simulator_run(&simulator, &strategy, &trace, &run, &evaluation, err));
-    struct cs_simulate_report report = {study, &strategy, &evaluation, trace, &run};
+    struct cs_simulate_report report = {study, &strategy, &evaluation,          trace,
+                                        &run,  NULL,      args->explain_folding};
+    struct cs_spread spread;
+    if (args->n_repeats > 0) {
+        CS_TRY(repeat(&simulator, &strategy, args->n_repeats, evaluation.metrics.iteration_s, &spread, err));
+        report.spread = &spread;
+    }
     cs__catch_signals(); /* files are written whole, or their temporaries removed */
     CS_TRY(write_file(args->timeline, write_timeline, &report, err));
     CS_TRY(write_file(args->output.csv, cs_report_simulate_csv, &report, err));

@@ -130,8 +130,19 @@ const struct argp cs__study_argp = {study_options, parse_study, NULL, NULL, NULL
 /* ---- output ---------------------------------------------------------------------------------------------
  */
 
-enum { OPT_JSON = 0x1000, OPT_CSV, OPT_PROGRESS, OPT_NO_PROGRESS, OPT_FIDELITY, OPT_VIEW, OPT_COLLECTIVE,
-       OPT_SLOW_DEVICE, OPT_SLOW_LINK, OPT_JITTER, OPT_SEED };
+enum {
+    OPT_JSON = 0x1000,
+    OPT_CSV,
+    OPT_PROGRESS,
+    OPT_NO_PROGRESS,
+    OPT_FIDELITY,
+    OPT_VIEW,
+    OPT_COLLECTIVE,
+    OPT_SLOW_DEVICE,
+    OPT_SLOW_LINK,
+    OPT_JITTER,
+    OPT_SEED
+};
 
 static error_t parse_output(int key, char *arg, struct argp_state *state)
 {
@@ -296,8 +307,8 @@ static const struct argp_option run_options[] = {
     {"view", OPT_VIEW, "V", 0, "Collectives: auto (default), step, flow or closed", 2},
     {"collective", OPT_COLLECTIVE, "KIND=ALGORITHM", 0,
      "Algorithm of a kind of collective, as in all-reduce=ring; may be repeated", 2},
-    {"slow-device", OPT_SLOW_DEVICE, "RANK=FACTOR", 0, "A device that computes FACTOR times slower; may be repeated",
-     2},
+    {"slow-device", OPT_SLOW_DEVICE, "RANK=FACTOR", 0,
+     "A device that computes FACTOR times slower; may be repeated", 2},
     {"slow-link", OPT_SLOW_LINK, "NAME=SHARE", 0,
      "A link with a share of its bandwidth (0 = dead), named as `links` in the result; may be repeated", 2},
     {"jitter", OPT_JITTER, "S", 0, "Spread of computing times: log-normal with this relative deviation", 2},

@@ -18,6 +18,13 @@ struct cs_search_report {
     const struct cs_search_result *result;
 };
 
+/** Iteration times of repeated runs with different seeds. */
+struct cs_spread {
+    int32_t n;
+    double mean_s, least_s, most_s;
+    double deviation_s; /* standard deviation, n - 1 in the denominator */
+};
+
 /** What a simulation says. Borrowed. */
 struct cs_simulate_report {
     const struct cs_study *study;
@@ -25,6 +32,8 @@ struct cs_simulate_report {
     const struct cs_evaluation *evaluation;
     const struct cs_trace *trace;
     const struct cs_run *run;
+    const struct cs_spread *spread; /* NULL: run once */
+    bool explain_folding;
 };
 
 /** The ranking (the study's `top` best), why the others are not in it, warnings, what limits the winner.

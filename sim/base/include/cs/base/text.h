@@ -15,6 +15,8 @@
 const char *cs_text_nearest(const char *text, const char *const *names);
 bool cs_text_ends_with(const char *text, const char *suffix);
 bool cs_text_starts_with(const char *text, const char *prefix);
+/** Line, from 1, that byte number `at` of the text is on. */
+int cs_text_line(const char *text, size_t at);
 /** Index in the NULL-terminated list, -1 when absent. */
 int32_t cs_text_index(const char *text, const char *const *names);
 
