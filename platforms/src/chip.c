@@ -173,6 +173,9 @@ double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *co
 {
     CS_ASSERT(cost->kind >= 0 && cost->kind < CS_N_OPKINDS);
     CS_ASSERT(cost->dtype >= 0 && cost->dtype < CS_N_DTYPES);
+    if (cost->fixed_s > 0.0) {
+        return cost->fixed_s;
+    }
     double peak = NAN;
     if (is_matrix_kind(cost->kind)) {
         peak = chip->peak_flop_per_s[cost->dtype];

@@ -25,7 +25,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &args->output;
-        args->view = CS_VIEW_STEP;
+        args->view = CS_VIEW_AUTO; /* all of them */
         return 0;
     case 'p':
         args->platform = arg;
@@ -77,7 +77,8 @@ static void parse_args(struct collective_args *args, int argc, char **argv)
          0},
         {"ranks", OPT_RANKS, "LIST", 0, "Devices in ring order: 0-7 or 0,8,16 or 0-63:8", 0},
         {"algorithm", OPT_ALGORITHM, "A", 0, "This algorithm only; every one that can do it without this", 0},
-        {"view", OPT_VIEW, "V", 0, "step (default), flow or closed", 0},
+        {"view", OPT_VIEW, "V", 0, "Only one view: step (every message), flow or closed (form); all without",
+         0},
         {0},
     };
     static const struct argp_child children[] = {{&cs__json_argp, 0, NULL, 0}, {0}};
@@ -150,10 +151,17 @@ out:
     return st;
 }
 
+/* Without --view all three stand side by side. */
+static bool wants_view(const struct collective_args *args, int32_t view)
+{
+    return args->view == CS_VIEW_AUTO || (int32_t)args->view == view;
+}
+
 struct measured {
     enum cs_algorithm algorithm;
-    const char *refusal; /* NULL = it ran */
-    double time_s;
+    const char *refusal;               /* NULL = it ran */
+    double view_s[CS_VIEW_CLOSED + 1]; /* of the views asked for */
+    double time_s;                     /* of the most faithful of them */
     double bus_bytes_per_s;
     bool chosen; /* what auto would take */
 };
@@ -179,8 +187,14 @@ static cs_status measure(const struct collective_args *args, struct cs_routes *r
         if (result->refusal) {
             continue;
         }
-        CS_TRY(cs_engine_collective(routes, args->coll, args->bytes, members, n_members, result->algorithm,
-                                    args->view, &result->time_s, &used, err));
+        for (int32_t view = CS_VIEW_CLOSED; view >= CS_VIEW_STEP; view--) {
+            if (wants_view(args, view)) {
+                CS_TRY(cs_engine_collective(routes, args->coll, args->bytes, members, n_members,
+                                            result->algorithm, (enum cs_view)view, &result->view_s[view],
+                                            &used, err));
+                result->time_s = result->view_s[view];
+            }
+        }
         result->bus_bytes_per_s = cs_coll_bus_bytes_per_s(args->coll, args->bytes, n_members, result->time_s);
     }
     if (args->algorithm != CS_ALGO_AUTO && results[0].refusal) {
@@ -196,11 +210,16 @@ out:
 static void print_results(const struct collective_args *args, const struct cs_platform *platform,
                           int32_t n_members, const struct measured *results, int32_t n_results)
 {
-    char duration[32];
-    char rate[32];
-    (void)printf("%s of %s among %d devices of %s (%s view)\n\n", cs_coll_names[args->coll], args->bytes_text,
-                 (int)n_members, platform->name, cs_view_names[args->view]);
-    (void)printf("%-26s %12s %14s\n", "algorithm", "time", "bus bandwidth");
+    char text[32];
+    (void)printf("%s of %s among %d devices of %s\n\n", cs_coll_names[args->coll], args->bytes_text,
+                 (int)n_members, platform->name);
+    (void)printf("%-26s", "algorithm");
+    for (int32_t view = CS_VIEW_STEP; view <= CS_VIEW_CLOSED; view++) {
+        if (wants_view(args, view)) {
+            (void)printf(" %12s", view == CS_VIEW_CLOSED ? "closed form" : cs_view_names[view]);
+        }
+    }
+    (void)printf(" %14s\n", "bus bandwidth");
     for (int32_t i = 0; i < n_results; i++) {
         char name[64];
         (void)snprintf(name, sizeof name, "%s%s", cs_algorithm_names[results[i].algorithm],
@@ -208,9 +227,15 @@ static void print_results(const struct collective_args *args, const struct cs_pl
         if (results[i].refusal) {
             (void)printf("%-26s no: %s\n", name, results[i].refusal);
         } else {
-            (void)printf("%-26s %12s %14s\n", name,
-                         cs_units_format(results[i].time_s, CS_UNIT_SECONDS, duration, sizeof duration),
-                         cs_units_format(results[i].bus_bytes_per_s, CS_UNIT_BYTES_PER_S, rate, sizeof rate));
+            (void)printf("%-26s", name);
+            for (int32_t view = CS_VIEW_STEP; view <= CS_VIEW_CLOSED; view++) {
+                if (wants_view(args, view)) {
+                    (void)printf(" %12s", cs_units_format(results[i].view_s[view], CS_UNIT_SECONDS, text,
+                                                          sizeof text));
+                }
+            }
+            (void)printf(" %14s\n",
+                         cs_units_format(results[i].bus_bytes_per_s, CS_UNIT_BYTES_PER_S, text, sizeof text));
         }
     }
 }
@@ -235,6 +260,13 @@ static json_t *results_json(const struct collective_args *args, const struct cs_
             continue;
         }
         (void)json_object_set_new(entry, "time_s", cs_json_real(results[i].time_s));
+        for (int32_t view = CS_VIEW_STEP; view <= CS_VIEW_CLOSED; view++) {
+            char key[32];
+            (void)snprintf(key, sizeof key, "%s_s", cs_view_names[view]);
+            if (wants_view(args, view)) {
+                (void)json_object_set_new(entry, key, cs_json_real(results[i].view_s[view]));
+            }
+        }
         (void)json_object_set_new(entry, "bus_bytes_per_s", cs_json_real(results[i].bus_bytes_per_s));
         (void)json_object_set_new(entry, "auto", json_boolean(results[i].chosen));
         (void)json_array_append_new(list, entry);

@@ -49,6 +49,7 @@ struct cs_op_cost {
     int64_t m, n, k;   /* matrix kinds: one product's shape (0 when it has none) */
     int64_t batch;     /* how many such products (>= 1 for matrix kinds) */
     int32_t n_kernels; /* kernels launched (>= 1) */
+    double fixed_s;    /* > 0: takes this long on any chip, as a measurement says; the amounts are only accounts */
 };
 
 /** One chip. Open record; texts live in the catalogue. Efficiencies are fractions of the peak that a large
@@ -120,7 +121,8 @@ bool cs_chip_has_dtype(const struct cs_chip *chip, enum cs_dtype dtype);
  *    memory     = bytes / (memory bandwidth x memory efficiency of the kind)
  *  (Williams, Waterman, Patterson, CACM 52(4), 2009.) Wave and tile efficiency is cs_chip_wave_frac for
  *  matmul, batch-matmul and grouped-matmul with a shape, else 1. Vector kinds in a dtype the vector units
- *  lack compute in fp32. NaN when a figure that is needed was not found. Pure. */
+ *  lack compute in fp32. NaN when a figure that is needed was not found. An operator with a fixed_s takes
+ *  that. Pure. */
 double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *cost);
 /** Useful share of the matrix cores' work: the product is cut into output tiles, one core computes a tile
  *  at a time, and a tile at the edge or a core in the last wave costs as much as a full one:
