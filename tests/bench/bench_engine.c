@@ -134,10 +134,16 @@ static void run_row(const struct row *row)
     getrusage(RUSAGE_SELF, &self);
     getrusage(RUSAGE_CHILDREN, &children);
     long peak_kib = self.ru_maxrss > children.ru_maxrss ? self.ru_maxrss : children.ru_maxrss;
-    printf("%-28s %6d %6d %12lld %9lld %8.3f %8.3f %8.3f %8.3f %7ld\n", row->what, run.metrics.n_ranks,
-           run.metrics.n_rank_classes, (long long)run.metrics.n_operations,
-           (long long)run.metrics.n_activities, built_s - start_s, traced_s - built_s, first_s, again_s,
+    const struct cs_metrics *m = &run.metrics;
+    printf("%-28s %6d %6d %11lld %9lld %8lld %7.3f %7.3f %7.3f %7.3f %6ld\n", row->what, m->n_ranks,
+           m->n_rank_classes, (long long)m->n_operations, (long long)m->n_activities,
+           (long long)m->n_transfers, built_s - start_s, traced_s - built_s, first_s, again_s,
            peak_kib / 1024);
+    if (row->fidelity == CS_FIDELITY_FULL) {
+        double bare_s = bare_loop_s(m->n_activities - m->n_transfers, m->n_transfers, 3 * m->n_ranks);
+        printf("%-28s engine %.0f activities/s, bare SimGrid loop %.0f: ratio %.2f\n", "",
+               (double)m->n_activities / again_s, (double)m->n_activities / bare_s, bare_s / again_s);
+    }
     cs_run_release(&run);
     cs_trace_free(trace);
     cs_model_release(&model);
