@@ -14,6 +14,7 @@
 #include <simgrid/actor.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
+#include <simgrid/semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static void end_if(cs_status st, const struct cs_err *err)
     }
 }
 
-static double bare_loop_s(int64_t n_sleeps, int64_t n_sends, int32_t n_actors);
+static double bare_loop_s(const struct cs_metrics *m, int32_t n_actors);
 
 struct bed {
     struct cs_catalogue *catalogue;
@@ -140,7 +141,7 @@ static void run_row(const struct row *row)
            (long long)m->n_transfers, built_s - start_s, traced_s - built_s, first_s, again_s,
            peak_kib / 1024);
     if (row->fidelity == CS_FIDELITY_FULL) {
-        double bare_s = bare_loop_s(m->n_activities - m->n_transfers, m->n_transfers, 3 * m->n_ranks);
+        double bare_s = bare_loop_s(m, 3 * m->n_ranks);
         printf("%-28s engine %.0f activities/s, bare SimGrid loop %.0f: ratio %.2f\n", "",
                (double)m->n_activities / again_s, (double)m->n_activities / bare_s, bare_s / again_s);
     }
@@ -152,27 +153,35 @@ static void run_row(const struct row *row)
     _exit(0);
 }
 
-/* ---- bare SimGrid: the same number of sleeps and transfers by as many actors, and nothing else ---- */
+/* ---- bare SimGrid: the same number of sleeps, transfers and waits by as many actors, and nothing else ----
+ */
 
 struct loop {
-    int64_t n_sleeps, n_sends;
+    int64_t n_sleeps, n_sends, n_waits; /* of one actor */
     sg_host_t from, to;
+    sg_sem_t *sems; /* one an actor: each wakes the next and waits for the one before */
+    int32_t n_actors;
+    int32_t n_started;
 };
 
 static void loop_actor(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    const struct loop *loop = sg_actor_self_get_data();
-    int64_t sent = 0;
-    int64_t n = loop->n_sleeps > loop->n_sends ? loop->n_sleeps : loop->n_sends;
-    int64_t slept = 0;
+    struct loop *loop = sg_actor_self_get_data();
+    int32_t self = loop->n_started++;
+    int64_t n = loop->n_sleeps > loop->n_waits ? loop->n_sleeps : loop->n_waits;
+    int64_t done[3] = {0};
     for (int64_t i = 1; i <= n; i++) {
-        for (; slept < loop->n_sleeps * i / n; slept++) {
+        for (; done[0] < loop->n_sleeps * i / n; done[0]++) {
             sg_actor_sleep_for(1e-3);
         }
-        for (; sent < loop->n_sends * i / n; sent++) {
+        for (; done[1] < loop->n_sends * i / n; done[1]++) {
             sg_host_sendto(loop->from, loop->to, 1e6);
+        }
+        for (; done[2] < loop->n_waits * i / n; done[2]++) {
+            sg_sem_release(loop->sems[(self + 1) % loop->n_actors]);
+            sg_sem_acquire(loop->sems[self]);
         }
     }
 }
@@ -185,7 +194,7 @@ static const char bare_platform[] =
     "id=\"l\"/></route>"
     "</zone></platform>";
 
-static double bare_loop_s(int64_t n_sleeps, int64_t n_sends, int32_t n_actors)
+static double bare_loop_s(const struct cs_metrics *m, int32_t n_actors)
 {
     char name[] = "/tmp/clustersim-bare-XXXXXX";
     FILE *xml = fdopen(mkstemp(name), "wb");
@@ -203,8 +212,17 @@ static double bare_loop_s(int64_t n_sleeps, int64_t n_sends, int32_t n_actors)
     simgrid_init(&argc, argv);
     simgrid_load_platform(name);
     unlink(name);
-    struct loop loop = {n_sleeps / n_actors, n_sends / n_actors, sg_host_by_name("a"), sg_host_by_name("b")};
+    struct loop loop = {
+        .n_sleeps = (m->n_activities - m->n_transfers - m->n_waits) / n_actors,
+        .n_sends = m->n_transfers / n_actors,
+        .n_waits = m->n_waits / n_actors,
+        .from = sg_host_by_name("a"),
+        .to = sg_host_by_name("b"),
+        .sems = calloc((size_t)n_actors, sizeof(sg_sem_t)),
+        .n_actors = n_actors,
+    };
     for (int32_t i = 0; i < n_actors; i++) {
+        loop.sems[i] = sg_sem_init(0);
         sg_actor_t actor = sg_actor_init("loop", loop.from);
         sg_actor_set_data(actor, &loop);
         sg_actor_start(actor, loop_actor, 0, NULL);
@@ -238,6 +256,6 @@ int main(int argc, char **argv)
     }
     printf("'first' asks SimGrid for the routes, 'again' has them, as in a search; 'full' rows also run, "
            "with the same\n"
-           "sleeps and transfers, a bare SimGrid loop\n");
+           "sleeps, transfers and waits, a bare SimGrid loop\n");
     return 0;
 }

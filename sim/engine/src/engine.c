@@ -131,7 +131,9 @@ cs_status cs_engine_run(const struct cs_trace *trace, struct cs_routes *routes,
     bool discrete = full || options->jitter_frac > 0;
     CS_TRY(check_options(trace, options, err));
     CS_TRY(cs__system_build(&task->system, trace, routes, options, discrete, err));
-    cs__codebook_build(&task->book, &task->system, !full && options->jitter_frac <= 0);
+    /* The reference views keep every operation a step of its own, jitter draws for each. */
+    bool merge = options->jitter_frac <= 0 && (!full || options->view == CS_VIEW_AUTO);
+    cs__codebook_build(&task->book, &task->system, merge);
     find_peaks(task);
     if (full) {
         cs__mark_simulated(&task->system);

@@ -24,6 +24,8 @@ static void fall_asleep(struct cs__actor *self, enum cs__status status)
     if (--sim->n_awake == 0) {
         cs__stall(sim);
     }
+    sim->n_waits++;
+    sim->n_activities++;
     sg_sem_acquire(self->wake);
 }
 
@@ -315,6 +317,7 @@ static void say_outcome(struct cs__sim *sim, const struct cs__actor *last)
     outcome.n_operations = sim->n_operations;
     outcome.n_activities = sim->n_activities;
     outcome.n_transfers = sim->n_transfers;
+    outcome.n_waits = sim->n_waits;
     outcome.n_spans = sim->n_spans;
     cs__answer_write(sim->answer, &outcome, sizeof outcome);
     for (int32_t k = 0; k < s->n_classes; k++) {

@@ -93,6 +93,7 @@ struct cs__sim {
     int64_t n_operations; /* of all ranks */
     int64_t n_activities;
     int64_t n_transfers;
+    int64_t n_waits;
     double *peak_call_s; /* per class: when the call with the memory peak began */
     int32_t *peak_call;
     struct cs__mover *idle_movers;
@@ -116,6 +117,7 @@ struct cs__outcome {
     int64_t n_operations;
     int64_t n_activities;
     int64_t n_transfers;
+    int64_t n_waits;
     int64_t n_spans;
 };
 

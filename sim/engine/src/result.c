@@ -127,6 +127,7 @@ static void fill_metrics(const struct cs__system *s, const struct cs__outcome *o
     m->n_operations = outcome->n_operations;
     m->n_activities = outcome->n_activities;
     m->n_transfers = outcome->n_transfers;
+    m->n_waits = outcome->n_waits;
     m->fidelity = s->options->fidelity;
     memcpy(m->carried_bytes, outcome->carried_bytes, sizeof m->carried_bytes);
     for (int32_t p = 0; p < t->n_programs; p++) {

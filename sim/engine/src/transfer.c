@@ -46,6 +46,8 @@ static void mover_main(int argc, char **argv)
         if (--job->n_left == 0) {
             sg_sem_release(job->done);
         }
+        self->sim->n_waits++;
+        self->sim->n_activities++;
         sg_sem_acquire(self->work);
     }
 }
@@ -100,6 +102,8 @@ static void run_phase(struct cs__sim *sim, const struct cs_coll_phase *phase, co
     cs__transfer_flow(sim, classes[own], phase->flows[own].bytes * rounds,
                       (rounds - 1) * sim->system->flow_classes[classes[own]].latency_s);
     if (--job->n_left > 0) {
+        sim->n_waits++;
+        sim->n_activities++;
         sg_sem_acquire(job->done);
     }
 }

@@ -87,8 +87,9 @@ struct cs_metrics {
     int32_t n_ranks;
     int32_t n_rank_classes; /* ranks simulated */
     int64_t n_operations;   /* of all ranks */
-    int64_t n_activities;   /* given to SimGrid: sleeps and transfers */
+    int64_t n_activities;   /* given to SimGrid: sleeps, transfers, waits for another actor */
     int64_t n_transfers;    /* of these */
+    int64_t n_waits;        /* of these */
     double skipped_frac;    /* share of the step's time that equal periods stood for */
     double wall_s;
     enum cs_fidelity fidelity;
