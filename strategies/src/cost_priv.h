@@ -32,8 +32,8 @@ struct cs__cost_group {
 
 /** A collective in closed form. */
 struct cs__cost_coll {
-    double time_s;  /* fixed cost included */
-    double nic_s;   /* time that the traffic of the first member's busiest link between nodes takes */
+    double time_s; /* fixed cost included */
+    double nic_s;  /* time that the traffic of the first member's busiest link between nodes takes */
 };
 
 /** Compute times of a kind of segment on a chip, and its collectives. */
@@ -50,9 +50,9 @@ struct cs__segment_times {
 /** Who is where: groups and neighbours of the ranks that stand for their stages. */
 struct cs__layout_part {
     int32_t n_stages;
-    int32_t *rank;                        /* per stage */
-    int32_t (*group)[CS_N_COST_GROUPS];   /* per stage and kind: number of a group, -1 = alone */
-    double *send_latency_s;               /* to the next stage, fixed cost included; per stage but the last */
+    int32_t *rank;                      /* per stage */
+    int32_t (*group)[CS_N_COST_GROUPS]; /* per stage and kind: number of a group, -1 = alone */
+    double *send_latency_s;             /* to the next stage, fixed cost included; per stage but the last */
     double *send_bytes_per_s;
     double *back_latency_s; /* from the next stage back */
     double *back_bytes_per_s;
@@ -96,6 +96,8 @@ struct cs_cost {
 int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *strategy, int32_t rank);
 int32_t cs__cost_stage(struct cs_cost *cost, const struct cs_strategy *strategy);
 int32_t cs__cost_layout(struct cs_cost *cost, const struct cs_strategy *strategy);
+/** Figures of the messages between stages; in collecting mode their routes are noted. */
+void cs__cost_messages(struct cs_cost *cost, struct cs__layout_part *part);
 /** Segment times of a plan among the groups of a stage. */
 int32_t cs__cost_times(struct cs_cost *cost, int32_t plan, const int32_t group[CS_N_COST_GROUPS]);
 

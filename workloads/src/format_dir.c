@@ -18,7 +18,9 @@ static struct cs_loc at_path(const char *path)
 
 static cs_status refused(struct cs_err *err, const char *path, int problem)
 {
-    const char *reason = path[0] == '\0' ? "the folder name is empty" : strerror(problem);
+    const char *reason = path[0] == '\0' ? "the folder name is empty"
+                         : problem < 0   ? "a write failed, is the disk full?"
+                                         : strerror(problem);
     return cs_err_set(err, CS_E_IO, at_path(path), "cannot be written: %s", reason);
 }
 
@@ -104,15 +106,12 @@ cs_status cs__folder_file(struct cs__folder *folder, const char *name, struct cs
 
 cs_status cs__folder_close(struct cs__folder *folder, struct cs_err *err)
 {
-    errno = 0;
-    int failed = ferror(folder->stream);
-    int problem = errno != 0 ? errno : ENOSPC;
+    int problem = ferror(folder->stream) ? -1 : 0; /* errno of an earlier write is gone */
     if (fclose(folder->stream) != 0) {
-        failed = 1;
         problem = errno;
     }
     folder->stream = NULL;
-    cs_status st = failed ? refused(err, folder->file_name, problem) : CS_OK;
+    cs_status st = problem != 0 ? refused(err, folder->file_name, problem) : CS_OK;
     cs_free(folder->file_name);
     folder->file_name = NULL;
     return st;

@@ -3,8 +3,6 @@
 
 #include "stage_priv.h"
 
-#include <string.h>
-
 static const enum cs_group groups_of_cost[CS_N_COST_GROUPS] = {
     [CS_COST_TP] = CS_GROUP_TP,     [CS_COST_TP_COPIES] = CS_GROUP_TP_COPIES,
     [CS_COST_CP] = CS_GROUP_CP,     [CS_COST_DP] = CS_GROUP_DP,
@@ -15,26 +13,31 @@ static const enum cs_group groups_of_cost[CS_N_COST_GROUPS] = {
 /** Builder and plans of a strategy, as cs_trace_build has them. */
 struct workshop {
     struct cs_builder builder;
-    struct cs_plan plans[CS_GRAPH_SEGMENTS_MAX];
+    struct cs_plan_set plans;
 };
+
+bool cs_stage_cost_covers(const struct cs_model *model, const struct cs_strategy *strategy)
+{
+    struct cs_strategy s = *strategy;
+    cs_strategy_canonicalise(&s);
+    bool plain = s.schedule == CS_SCHED_1F1B || s.schedule == CS_SCHED_GPIPE;
+    return plain && s.cp == 1 && s.ep == 1 && s.vpp == 1 && s.half_batches == 1 && !s.fused_tp &&
+           !s.offload_optimizer && !s.swap_activations && s.layers.n == 0 && s.full_layers.n == 0 &&
+           model->n_experts == 0;
+}
 
 static struct workshop *workshop_new(const struct cs_model *model, const struct cs_training *training,
                                      const struct cs_strategy *strategy)
 {
     struct workshop *w = cs_calloc(1, sizeof *w);
     cs__builder_init(&w->builder, model, training, strategy);
-    for (int32_t i = 0; i < w->builder.graph.n_segments; i++) {
-        cs__plan_build(&w->plans[i], &w->builder, &w->builder.graph.segments[i],
-                       w->builder.strategy.recompute);
-    }
+    cs__plans_init(&w->plans, &w->builder);
     return w;
 }
 
 static void workshop_free(struct workshop *w)
 {
-    for (int32_t i = 0; i < CS_GRAPH_SEGMENTS_MAX; i++) {
-        cs__plan_release(&w->plans[i]);
-    }
+    cs__plans_release(&w->plans);
     cs__builder_release(&w->builder);
     cs_free(w);
 }
@@ -52,12 +55,9 @@ static enum cs_cost_group group_of_comm(const struct cs_builder *builder, int32_
 
 static void add_memory(struct cs_cost_memory *memory, const struct cs_op *op)
 {
-    int64_t bytes = op->type == CS_OP_ALLOC ? op->bytes : -op->bytes;
-    memory->net_bytes += bytes;
-    memory->net_by_category[op->mem] += bytes;
+    memory->net_bytes += op->type == CS_OP_ALLOC ? op->bytes : -op->bytes;
     if (memory->net_bytes > memory->high_bytes) {
         memory->high_bytes = memory->net_bytes;
-        memcpy(memory->high_by_category, memory->net_by_category, sizeof memory->high_by_category);
     }
 }
 
@@ -93,12 +93,13 @@ void cs_segments_cost_build(struct cs_segments_cost *out, const struct cs_model 
     out->segments = CS_ARENA_NEW(&out->arena, struct cs_segment_cost, graph->n_segments);
     for (int32_t i = 0; i < graph->n_segments; i++) {
         struct cs_segment_cost *segment = &out->segments[i];
+        const struct cs_plan *plan = cs__plan_of(&w->plans, 0, i, w->builder.strategy.recompute);
         segment->name = cs_arena_strdup(&out->arena, graph->segments[i].name);
         segment->is_layer = graph->segments[i].is_layer;
-        segment->in_bytes = w->plans[i].in_bytes;
-        segment->out_bytes = w->plans[i].out_bytes;
-        take_list(&w->builder, &w->plans[i].forward, &out->arena, &segment->forward);
-        take_list(&w->builder, &w->plans[i].backward, &out->arena, &segment->backward);
+        segment->in_bytes = plan->in_bytes;
+        segment->out_bytes = plan->out_bytes;
+        take_list(&w->builder, &plan->forward, &out->arena, &segment->forward);
+        take_list(&w->builder, &plan->backward, &out->arena, &segment->backward);
     }
     for (int32_t i = 0; i < graph->n_runs; i++) {
         out->n_chain += graph->runs[i].count;
@@ -120,29 +121,26 @@ static void take_stage(struct workshop *w, int32_t index, struct cs_arena *arena
 {
     struct cs_stage stage;
     struct cs_oplist list = {0};
-    cs__stage_init(&stage, &w->builder, w->plans, index);
-    out->first_pos = stage.first_pos;
-    out->n_items = stage.n_items;
-    out->item_params = CS_ARENA_NEW(arena, int64_t, stage.n_items);
-    out->bucket_of = cs_arena_memdup(arena, stage.bucket_of, (size_t)stage.n_items * sizeof *stage.bucket_of);
-    for (int32_t item = 0; item < stage.n_items; item++) {
-        out->item_params[item] = cs__stage_params(&stage, item);
+    cs__stage_init(&stage, &w->builder, &w->plans, index);
+    const struct cs_chunk *chunk = &stage.chunks[0];
+    out->first_pos = chunk->first_pos;
+    out->n_items = chunk->n_items;
+    out->item_params = CS_ARENA_NEW(arena, int64_t, chunk->n_items);
+    out->bucket_of =
+        cs_arena_memdup(arena, chunk->bucket_of, (size_t)chunk->n_items * sizeof *chunk->bucket_of);
+    for (int32_t item = 0; item < chunk->n_items; item++) {
+        out->item_params[item] = cs__chunk_params(chunk, item);
     }
-    out->n_buckets = stage.n_buckets;
-    out->buckets = CS_ARENA_NEW(arena, struct cs_bucket_cost, stage.n_buckets);
-    for (int32_t i = 0; i < stage.n_buckets; i++) {
-        const struct cs_bucket *bucket = &stage.buckets[i];
+    out->n_buckets = chunk->n_buckets;
+    out->buckets = CS_ARENA_NEW(arena, struct cs_bucket_cost, chunk->n_buckets);
+    for (int32_t i = 0; i < chunk->n_buckets; i++) {
+        const struct cs_bucket *bucket = &chunk->buckets[i];
         out->buckets[i] =
             (struct cs_bucket_cost){bucket->first, bucket->last, bucket->n_params, bucket->n_shard};
     }
-    out->state_by_category[CS_MEM_WEIGHTS] = stage.weight_bytes;
-    out->state_by_category[CS_MEM_GRADIENTS] = stage.gradient_bytes;
-    out->state_by_category[CS_MEM_OPTIMIZER] = stage.optimizer_bytes;
-    out->state_by_category[CS_MEM_BUFFERS] = stage.buffer_bytes;
-    for (int32_t m = 0; m < CS_N_MEMS; m++) {
-        out->state_bytes += out->state_by_category[m];
-    }
-    cs__stage_epilogue(&stage, &list);
+    out->model_state_bytes = stage.weight_bytes + stage.gradient_bytes + stage.optimizer_bytes;
+    out->buffer_bytes = stage.buffer_bytes;
+    cs__stage_epilogue(&stage, &list, cs__chunk_outstanding(chunk));
     take_list(&w->builder, &list, arena, &out->epilogue);
     out->epilogue.memory = (struct cs_cost_memory){0};
     cs__oplist_release(&list);

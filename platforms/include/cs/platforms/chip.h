@@ -49,7 +49,8 @@ struct cs_op_cost {
     int64_t m, n, k;   /* matrix kinds: one product's shape (0 when it has none) */
     int64_t batch;     /* how many such products (>= 1 for matrix kinds) */
     int32_t n_kernels; /* kernels launched (>= 1) */
-    double fixed_s;    /* > 0: takes this long on any chip, as a measurement says; the amounts are only accounts */
+    double
+        fixed_s; /* > 0: takes this long on any chip, as a measurement says; the amounts are only accounts */
 };
 
 /** One chip. Open record; texts live in the catalogue. Efficiencies are fractions of the peak that a large

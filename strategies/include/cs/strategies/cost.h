@@ -20,20 +20,20 @@
 
 /** Hardware changed by factors, for asking how firm a choice is; 1 = as the platform says. */
 struct cs_cost_scale {
-    double compute;        /* @unit ratio of operator speed */
-    double intra_bytes;    /* @unit ratio of bandwidth inside nodes */
-    double inter_bytes;    /* @unit ratio of bandwidth between nodes */
-    double latency;        /* @unit ratio of latencies and fixed costs of collectives */
+    double compute;     /* @unit ratio of operator speed */
+    double intra_bytes; /* @unit ratio of bandwidth inside nodes */
+    double inter_bytes; /* @unit ratio of bandwidth between nodes */
+    double latency;     /* @unit ratio of latencies and fixed costs of collectives */
 };
 #define CS_COST_SCALE_NONE ((struct cs_cost_scale){1, 1, 1, 1})
 
 /** What the closed form says of a strategy. */
 struct cs_estimate {
-    double bound_s;               /* no simulation takes less; 0 when the schedule has no closed form here */
-    double time_s;                /* the guess: the bound and what contention adds to it */
-    int64_t peak_memory_bytes;    /* of the fullest rank, as the ledger has it; runtime's reserve included.
-                                     A lower bound when devices differ */
-    double state_bytes;           /* of that, the model state of the fullest rank */
+    double bound_s;            /* no simulation takes less; 0 when the schedule has no closed form here */
+    double time_s;             /* the guess: the bound and what contention adds to it */
+    int64_t peak_memory_bytes; /* of the fullest rank, as the ledger has it; runtime's reserve included.
+                                  A lower bound when devices differ */
+    double state_bytes;        /* of that, the model state of the fullest rank */
 };
 
 struct cs_cost; /* opaque: parts of strategies, kept by what they depend on */

@@ -39,10 +39,8 @@ struct cs_cost_op {
 
 /** What running a list of operations does to the memory of a rank. */
 struct cs_cost_memory {
-    int64_t net_bytes;  /* held when it is over */
+    int64_t net_bytes;  /* held when it is over, less what was held before */
     int64_t high_bytes; /* most held while it runs, over what was held before; >= 0 */
-    int64_t net_by_category[CS_N_MEMS];
-    int64_t high_by_category[CS_N_MEMS]; /* at the moment of high_bytes */
 };
 
 struct cs_cost_ops {
@@ -83,10 +81,9 @@ struct cs_stage_cost {
     int32_t n_buckets;
     struct cs_bucket_cost *buckets; /* buckets[0] is complete first */
     int32_t *bucket_of;             /* per item */
-    int64_t state_bytes;            /* weights, gradients, optimizer states, communication buffers */
-    int64_t state_by_category[CS_N_MEMS];
-    struct cs_cost_ops
-        epilogue; /* after the last backward, the optimizer last; its memory is not filled in */
+    int64_t model_state_bytes;      /* weights, gradients, optimizer states */
+    int64_t buffer_bytes;           /* communication buffers held all step */
+    struct cs_cost_ops epilogue;    /* after the last backward, without its memory */
 };
 
 /** All stages of a strategy, and how its gradients and weights are spread over copies. */
@@ -102,6 +99,11 @@ struct cs_stages_cost {
     bool reduces;        /* there are copies at all */
     int64_t weight_elt_bytes, gradient_elt_bytes;
 };
+
+/** Do the parts below say all there is to a strategy? They do for dp, mp, sp, pp, op, zero and uniform
+ *  recomputation under GPipe and 1F1B of a model without experts; a closed form has to leave other strategies
+ *  to the simulation. */
+bool cs_stage_cost_covers(const struct cs_model *model, const struct cs_strategy *strategy);
 
 /** Derive the segments of a strategy that cs_strategy_check accepts. The caller releases. Cost O(operators).
  */
