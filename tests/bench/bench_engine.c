@@ -156,6 +156,8 @@ static void run_row(const struct row *row)
 /* ---- bare SimGrid: the same number of sleeps, transfers and waits by as many actors, and nothing else ----
  */
 
+#define N_STAGES 4
+
 struct loop {
     int64_t n_sleeps, n_sends, n_waits; /* of one actor */
     sg_host_t from, to;
@@ -174,7 +176,7 @@ static void loop_actor(int argc, char **argv)
     int64_t done[3] = {0};
     for (int64_t i = 1; i <= n; i++) {
         for (; done[0] < loop->n_sleeps * i / n; done[0]++) {
-            sg_actor_sleep_for(1e-3);
+            sg_actor_sleep_for(1e-3 * (1 + 0.1 * (self % N_STAGES))); /* stages are out of step */
         }
         for (; done[1] < loop->n_sends * i / n; done[1]++) {
             sg_host_sendto(loop->from, loop->to, 1e6);
