@@ -13,7 +13,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Proposals that are chosen together: the same for any number of workers, so that results are too. */
 #define BATCH 4
@@ -25,12 +24,6 @@
 #define DEVIATION_LEAST 0.005
 /* The search ends when a whole batch promises less than this share of the best score. */
 #define WORTH_FRAC 2e-4
-
-/* A result: where, and whether it kept the study's constraints. */
-struct told {
-    double x[CS__GAUSS_DIMS]; /* @unit coordinates */
-    bool feasible;
-};
 
 struct bayes {
     const struct cs_search_problem *problem;
@@ -45,8 +38,10 @@ struct bayes {
     int32_t n_away;    /* proposed and not told about */
     double best_score; /* @unit of the objective; NaN = none yet */
     bool ended;
+    int64_t n_ok;
+    int64_t *ok; /* told about: indices, with `feasible` */
+    bool *feasible;
     int64_t n_told, cap_told;
-    struct told *told;
 };
 
 /* Names and switches as 0 or 1 of a coordinate each, sizes by their logarithm. */
@@ -129,7 +124,8 @@ static void destroy(void *context)
     cs__gauss_release(&state->gauss);
     cs_free(state->fit);
     cs_free(state->proposed);
-    cs_free(state->told);
+    cs_free(state->ok);
+    cs_free(state->feasible);
     cs_free(state);
 }
 
@@ -152,14 +148,15 @@ static double feasible_frac(const struct bayes *state, const double x[CS__GAUSS_
     double kept = 1;
     double all = 1;
     for (int64_t i = 0; i < state->n_told; i++) {
-        const double *y = state->told[i].x;
+        double y[CS__GAUSS_DIMS];
         double far = 0;
+        encode(&state->problem->space->candidates[state->ok[i]].strategy, y);
         for (int32_t k = 0; k < CS__GAUSS_DIMS; k++) {
             far += (x[k] - y[k]) * (x[k] - y[k]);
         }
         double weight = 4 * exp(-4 * far);
         all += weight;
-        kept += state->told[i].feasible ? weight : 0;
+        kept += state->feasible[i] ? weight : 0;
     }
     return kept / all;
 }
@@ -175,8 +172,8 @@ static double promise(struct bayes *state, int64_t candidate, double best)
     double scale = scale_of(state, candidate);
     double score = guess_of(state, candidate) + scale * mean;
     double bound = state->problem->outlooks[candidate].bound_score;
-    if (bound < state->best_score) {
-        return 0; /* proven; false while there is no best */
+    if (bound < best) {
+        return 0; /* proven */
     }
     return improvement(fmin(score, bound), scale * deviation, best) * feasible_frac(state, x);
 }
@@ -224,12 +221,9 @@ static void plan_batch(struct bayes *state)
     if (n_before < 3) {
         state->gauss.deviation = fmax(state->gauss.deviation, DEVIATION_FIRST);
     }
-    bool blind = isnan(state->problem->outlooks[state->fit[0]].guess_score) && n_before == 0;
-    /* One candidate first where there is a closed form: it may be proven the best at once. */
-    int32_t n_wanted = state->n_told == 0 && !blind ? 1 : BATCH;
-    while (state->n_batch < n_wanted && state->n_batch < n_left) {
-        /* As long as nothing is feasible, any feasible one is an improvement over the worst guess. */
-        double over = isnan(best) ? guess_of(state, state->fit[state->n_fit - 1]) : best;
+    while (state->n_batch < BATCH && state->n_batch < n_left) {
+        bool blind = isnan(state->problem->outlooks[state->fit[0]].guess_score) && state->n_told == 0;
+        double over = isnan(best) ? guess_of(state, state->fit[0]) : best;
         int64_t chosen = blind ? draw(state) : most_promising(state, over, &most);
         if (chosen < 0) {
             break;
@@ -273,16 +267,20 @@ static void tell(void *context, int64_t candidate, const struct cs_evaluation *e
     struct bayes *state = context;
     double x[CS__GAUSS_DIMS];
     state->n_away--;
-    encode(&state->problem->space->candidates[candidate].strategy, x);
-    CS_GROW(state->told, state->n_told, state->cap_told);
-    memcpy(state->told[state->n_told].x, x, sizeof x);
-    state->told[state->n_told++].feasible = evaluation->outcome == CS_OUTCOME_OK;
+    if (state->n_told == state->cap_told) {
+        state->cap_told = state->cap_told ? 2 * state->cap_told : 32;
+        state->ok = cs_reallocarray(state->ok, (size_t)state->cap_told, sizeof *state->ok);
+        state->feasible = cs_reallocarray(state->feasible, (size_t)state->cap_told, sizeof *state->feasible);
+    }
+    state->ok[state->n_told] = candidate;
+    state->feasible[state->n_told++] = evaluation->outcome == CS_OUTCOME_OK;
     if (evaluation->outcome != CS_OUTCOME_OK) {
         return;
     }
     if (isnan(state->problem->outlooks[candidate].guess_score) && state->gauss.n == 0) {
         state->scale = fabs(score) > 0 ? fabs(score) : 1;
     }
+    encode(&state->problem->space->candidates[candidate].strategy, x);
     cs__gauss_add(&state->gauss, x, (score - guess_of(state, candidate)) / scale_of(state, candidate));
     if (isnan(state->best_score) || score > state->best_score) {
         state->best_score = score;

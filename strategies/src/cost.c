@@ -147,21 +147,21 @@ void cs_cost_estimate(struct cs_cost *cost, const struct cs_strategy *strategy, 
     memset(estimate, 0, sizeof *estimate);
     if (is_known(strategy, cs_strategy_micro_batches(strategy, cost->training))) {
         find_parts(cost, strategy, times, &candidate);
-        double nic_s = 0;
+        double contention_s = 0;
         int64_t peak_bytes = 0;
         for (int32_t stage = 0; stage < strategy->pp; stage++) {
             cs__stage_times(&candidate, stage, &stages[stage]);
-            nic_s = fmax(nic_s, stages[stage].nic_s * (double)candidate.n_micro_batches);
+            contention_s = fmax(contention_s, stages[stage].contention_s);
             int64_t stage_bytes = cs__stage_peak_bytes(&candidate, stage);
             peak_bytes = stage_bytes > peak_bytes ? stage_bytes : peak_bytes;
             estimate->state_bytes =
                 fmax(estimate->state_bytes,
                      (double)cost->stages[candidate.stage].stages.stages[stage].model_state_bytes);
         }
-        double end_s = fmax(cs__pipeline_s(&candidate, stages), nic_s);
+        double end_s = cs__pipeline_s(&candidate, stages);
         estimate->bound_s =
             cost->options->jitter_frac > 0 ? 0 : fmax(0, end_s * (1 - ROUNDING_FRAC) - ROUNDING_S);
-        estimate->time_s = end_s;
+        estimate->time_s = end_s + contention_s;
         estimate->peak_memory_bytes = peak_bytes + (int64_t)cost->reserved_bytes;
     }
     if (many) {

@@ -10,7 +10,7 @@
 struct cs__load {
     double bytes;
     double first_s;
-    double nic_s; /* of the group's first member, all phases */
+    double nic_bytes; /* of the group's first member, all phases */
 };
 
 int32_t cs__memo_find(const struct cs__memo *memo, const int64_t key[CS__MEMO_WORDS])
@@ -134,7 +134,7 @@ static double round_s(struct cs_cost *cost, const struct cs_coll_phase *phase, c
             longest_s = fmax(longest_s, load->first_s + load->bytes / bytes_per_s);
             /* The link by which the first member leaves its node. */
             if (k == 0 && cross && flow->src == 0 && link->shared) {
-                load->nic_s += phase->n_rounds * flow->bytes / bytes_per_s;
+                load->nic_bytes += phase->n_rounds * flow->bytes / bytes_per_s;
             }
         }
     }
@@ -148,34 +148,39 @@ static double round_s(struct cs_cost *cost, const struct cs_coll_phase *phase, c
     return longest_s;
 }
 
-/* The link by which the group's first member leaves its node, the busiest if there are several, and the time
- * that its traffic takes. */
-static void take_nic(struct cs_cost *cost, const struct cs_coll_plan *plan, const int32_t *ranks,
-                     struct cs__cost_coll *coll)
+/* Time of the traffic on the link by which the group's first member leaves its node. */
+static double take_nic_s(struct cs_cost *cost, const struct cs_coll_plan *plan, const int32_t *ranks)
 {
-    for (int32_t turn = 0; turn < 2; turn++) {
-        for (int32_t p = 0; p < plan->n_phases; p++) {
-            for (int32_t i = 0; i < plan->phases[p].n_flows; i++) {
-                const struct cs_flow *flow = &plan->phases[p].flows[i];
-                struct cs_route route = cs_routes_get(cost->routes, ranks[flow->src], ranks[flow->dst]);
-                if (flow->src != 0 || route.n_links == 0) {
-                    continue;
-                }
+    double nic_s = 0;
+    for (int32_t p = 0; p < plan->n_phases; p++) {
+        for (int32_t i = 0; i < plan->phases[p].n_flows; i++) {
+            const struct cs_flow *flow = &plan->phases[p].flows[i];
+            if (flow->src != 0) {
+                continue;
+            }
+            struct cs_route route = cs_routes_get(cost->routes, ranks[0], ranks[flow->dst]);
+            if (route.n_links > 0) {
                 struct cs__load *load = &cost->loads[route.links[0]];
-                if (load->nic_s > coll->nic_s) {
-                    coll->nic_s = load->nic_s;
-                    coll->nic = route.links[0];
-                }
-                load->nic_s = turn == 0 ? load->nic_s : 0;
+                nic_s = fmax(nic_s, load->nic_bytes);
             }
         }
     }
+    for (int32_t p = 0; p < plan->n_phases; p++) {
+        for (int32_t i = 0; i < plan->phases[p].n_flows; i++) {
+            const struct cs_flow *flow = &plan->phases[p].flows[i];
+            struct cs_route route = cs_routes_get(cost->routes, ranks[flow->src], ranks[flow->dst]);
+            if (flow->src == 0 && route.n_links > 0) {
+                cost->loads[route.links[0]].nic_bytes = 0;
+            }
+        }
+    }
+    return nic_s;
 }
 
 static struct cs__cost_coll plan_time(struct cs_cost *cost, const struct cs_coll_plan *plan,
                                       const int32_t *ranks)
 {
-    struct cs__cost_coll coll = {.nic = -1};
+    struct cs__cost_coll coll = {0};
     bool cross = false;
     if (cost->n_loads < cs_routes_n_links(cost->routes)) {
         cost->n_loads = cs_routes_n_links(cost->routes);
@@ -185,16 +190,14 @@ static struct cs__cost_coll plan_time(struct cs_cost *cost, const struct cs_coll
     for (int32_t p = 0; p < plan->n_phases; p++) {
         coll.time_s += plan->phases[p].n_rounds * round_s(cost, &plan->phases[p], ranks, &cross);
     }
-    if (cross) {
-        take_nic(cost, plan, ranks, &coll);
-    }
+    coll.nic_s = cross ? take_nic_s(cost, plan, ranks) : 0;
     return coll;
 }
 
 struct cs__cost_coll cs__cost_coll(struct cs_cost *cost, int32_t group, enum cs_coll coll, int64_t bytes)
 {
     if (group < 0 || bytes <= 0) {
-        return (struct cs__cost_coll){.nic = -1};
+        return (struct cs__cost_coll){0};
     }
     const int64_t key[CS__MEMO_WORDS] = {group, (int64_t)coll, bytes, cost->collecting};
     int32_t index = cs__memo_find(&cost->coll_memo, key);
@@ -205,7 +208,7 @@ struct cs__cost_coll cs__cost_coll(struct cs_cost *cost, int32_t group, enum cs_
     enum cs_algorithm algorithm = cost->options->algorithm[coll];
     struct cs_arena scratch = {0};
     struct cs_coll_plan plan = {0};
-    struct cs__cost_coll result = {.nic = -1};
+    struct cs__cost_coll result = {0};
     if (!cs_coll_refuses(coll, algorithm, cost->platform, g->ranks, g->n)) {
         cs_coll_plan_build(coll, algorithm, cost->platform, g->ranks, g->n, (double)bytes, &scratch, &plan);
     }

@@ -31,12 +31,12 @@ static void forward(struct pipeline *p, int32_t stage, bool first, double ready_
     const struct cs__stage_times *t = &p->stages[stage];
     struct place *place = &p->places[stage];
     if (first && t->waits_for_weights) {
-        place->free_s = cs__stage_first_forward_s(p->candidate, stage, cs__later(place->free_s, ready_s));
+        place->free_s = cs__stage_first_forward_s(p->candidate, stage, fmax(place->free_s, ready_s));
     } else {
-        place->free_s = cs__later(place->free_s + t->forward.end_start_s, ready_s + t->forward.end_ready_s);
+        place->free_s = fmax(place->free_s + t->forward.end_start_s, ready_s + t->forward.end_ready_s);
     }
     if (stage + 1 < p->pp) {
-        place->forward_s = cs__later(place->forward_s, place->free_s) + t->send_forward_s;
+        place->forward_s = fmax(place->forward_s, place->free_s) + t->send_forward_s;
     }
 }
 
@@ -47,11 +47,11 @@ static void backward(struct pipeline *p, int32_t stage, bool last)
     struct place *place = &p->places[stage];
     double ready_s = stage + 1 < p->pp ? p->places[stage + 1].backward_s : -(double)INFINITY;
     double start_s = place->free_s;
-    ready_s = cs__later(ready_s, place->lane_s);
-    place->free_s = cs__later(start_s + pass->end_start_s, ready_s + pass->end_ready_s);
-    place->lane_s = cs__later(start_s + pass->lane_start_s, ready_s + pass->lane_ready_s);
+    ready_s = fmax(ready_s, place->lane_s);
+    place->free_s = fmax(start_s + pass->end_start_s, ready_s + pass->end_ready_s);
+    place->lane_s = fmax(start_s + pass->lane_start_s, ready_s + pass->lane_ready_s);
     if (stage > 0) {
-        place->backward_s = cs__later(place->backward_s, place->free_s) + t->send_backward_s;
+        place->backward_s = fmax(place->backward_s, place->free_s) + t->send_backward_s;
     }
 }
 
@@ -161,7 +161,7 @@ struct row {
 static struct row send_row(struct row passes, double message_s, int64_t m)
 {
     double first_s = passes.first_s + message_s;
-    return (struct row){first_s, cs__later(first_s + (double)(m - 1) * message_s, passes.last_s + message_s)};
+    return (struct row){first_s, fmax(first_s + (double)(m - 1) * message_s, passes.last_s + message_s)};
 }
 
 static struct row forward_row(struct pipeline *p, int32_t stage, struct row arrival)
@@ -170,8 +170,8 @@ static struct row forward_row(struct pipeline *p, int32_t stage, struct row arri
     forward(p, stage, true, arrival.first_s);
     struct row row = {p->places[stage].free_s, p->places[stage].free_s};
     if (p->m > 1) {
-        row.last_s = cs__later(row.first_s + (double)(p->m - 1) * pass->end_start_s,
-                               arrival.last_s + pass->end_ready_s);
+        row.last_s =
+            fmax(row.first_s + (double)(p->m - 1) * pass->end_start_s, arrival.last_s + pass->end_ready_s);
     }
     p->places[stage].free_s = row.last_s;
     return row;
@@ -183,8 +183,8 @@ static void repeat_backward(const struct cs__pass *pass, struct place *place, in
     for (int64_t i = 0; i < n; i++) {
         double start_s = place->free_s;
         double ready_s = place->lane_s;
-        place->free_s = cs__later(start_s + pass->end_start_s, ready_s + pass->end_ready_s);
-        place->lane_s = cs__later(start_s + pass->lane_start_s, ready_s + pass->lane_ready_s);
+        place->free_s = fmax(start_s + pass->end_start_s, ready_s + pass->end_ready_s);
+        place->lane_s = fmax(start_s + pass->lane_start_s, ready_s + pass->lane_ready_s);
         double moved_s = place->free_s - start_s;
         bool settled =
             isinf(ready_s) || fabs(place->lane_s - ready_s - moved_s) <= EQUAL_FRAC * place->free_s;
@@ -204,9 +204,9 @@ static struct row backward_row(struct pipeline *p, int32_t stage, struct row arr
     for (int32_t last = p->m > 1 ? 0 : 1; last < 2; last++) {
         const struct cs__pass *pass = last ? &t->backward_last : &t->backward;
         double start_s = place->free_s;
-        double ready_s = cs__later(last ? arrival.last_s : arrival.first_s, place->lane_s);
-        place->free_s = cs__later(start_s + pass->end_start_s, ready_s + pass->end_ready_s);
-        place->lane_s = cs__later(start_s + pass->lane_start_s, ready_s + pass->lane_ready_s);
+        double ready_s = fmax(last ? arrival.last_s : arrival.first_s, place->lane_s);
+        place->free_s = fmax(start_s + pass->end_start_s, ready_s + pass->end_ready_s);
+        place->lane_s = fmax(start_s + pass->lane_start_s, ready_s + pass->lane_ready_s);
         if (!last || p->m == 1) {
             row.first_s = place->free_s;
         }
@@ -266,10 +266,10 @@ static double epilogue(struct pipeline *p)
         double met_s = 0;
         for (int32_t stage = 0; stage < p->pp; stage++) {
             struct place *place = &p->places[stage];
-            place->free_s = cs__later(place->free_s, place->lane_s);
+            place->free_s = fmax(place->free_s, place->lane_s);
             const struct cs_cost_op *op = run_epilogue(p, stage, &next[stage]);
             if (op && op->group == meetings[k]) {
-                met_s = cs__later(
+                met_s = fmax(
                     met_s,
                     place->free_s +
                         cs__cost_coll(cost, layout->group[stage][op->group], op->coll, op->bytes).time_s);
@@ -285,7 +285,7 @@ static double epilogue(struct pipeline *p)
     }
     for (int32_t stage = 0; stage < p->pp; stage++) {
         (void)run_epilogue(p, stage, &next[stage]);
-        end_s = cs__later(end_s, p->places[stage].free_s);
+        end_s = fmax(end_s, p->places[stage].free_s);
     }
     cs_free(next);
     return end_s;

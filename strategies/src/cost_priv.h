@@ -33,8 +33,7 @@ struct cs__cost_group {
 /** A collective in closed form. */
 struct cs__cost_coll {
     double time_s; /* fixed cost included */
-    double nic_s;  /* traffic of the link by which the first member leaves its node / its bandwidth */
-    int32_t nic;   /* that link, -1 = none is used */
+    double nic_s;  /* time that the traffic of the first member's busiest link between nodes takes */
 };
 
 /** Compute times of a kind of segment on a chip, and its collectives. */
@@ -116,7 +115,6 @@ void cs__cost_message(struct cs_cost *cost, int32_t from, int32_t to, double *la
 struct cs__pass {
     double end_start_s, end_ready_s;
     double lane_start_s, lane_ready_s;
-    double nic_s; /* that the NIC is busy with its collectives */
 };
 
 /** A stage in closed form. */
@@ -124,7 +122,7 @@ struct cs__stage_times {
     struct cs__pass forward, backward, backward_last;
     double send_forward_s, send_backward_s; /* to the next stage, to the stage before */
     bool waits_for_weights;                 /* the first forward pass does */
-    double nic_s; /* of a micro-batch: what its gathered weights and scattered gradients need of the NIC */
+    double contention_s;                    /* guess: what sharing the NIC adds to a step */
 };
 
 /** What all stages of a candidate are made of. */
@@ -135,12 +133,6 @@ struct cs__candidate {
     int32_t plan, stage, layout;
     int32_t *times; /* per stage */
 };
-
-/** The later of two moments; inline, unlike fmax, which is most of what a max-plus system does. Never NaN. */
-static inline double cs__later(double a_s, double b_s)
-{
-    return a_s > b_s ? a_s : b_s;
-}
 
 /* cost_stage.c */
 void cs__stage_times(const struct cs__candidate *candidate, int32_t stage, struct cs__stage_times *out);

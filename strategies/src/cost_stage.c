@@ -14,8 +14,6 @@ struct pass {
     const int32_t *group;  /* per kind */
     int64_t last_bytes[3]; /* asked last, and what it took: neighbours are mostly alike */
     struct cs__cost_coll last[3];
-    int32_t nic;  /* link of what was added up; -1 = nothing yet, -2 = several links */
-    double nic_s; /* traffic on it since open_pass or the last reset */
 };
 
 static void open_pass(struct pass *pass, const struct cs__candidate *candidate, int32_t stage)
@@ -28,7 +26,6 @@ static void open_pass(struct pass *pass, const struct cs__candidate *candidate, 
         .times = &cost->times[candidate->times[stage]],
         .segments = &cost->plans[candidate->plan].segments,
         .group = cost->layouts[candidate->layout].group[stage],
-        .nic = -1,
     };
 }
 
@@ -45,21 +42,7 @@ static const struct cs__cost_coll *collective(struct pass *pass, int32_t use, en
         pass->last_bytes[use] = bytes;
         pass->last[use] = cs__cost_coll(pass->candidate->cost, pass->group[group], coll, bytes);
     }
-    const struct cs__cost_coll *last = &pass->last[use];
-    if (last->nic >= 0) {
-        pass->nic = pass->nic == -1 || pass->nic == last->nic ? last->nic : -2;
-        pass->nic_s += last->nic_s;
-    }
-    return last;
-}
-
-/* Time that the NIC needs for what was asked for since the last call; 0 when it went by several links. */
-static double take_nic_s(struct pass *pass)
-{
-    double nic_s = pass->nic >= 0 ? pass->nic_s : 0;
-    pass->nic = -1;
-    pass->nic_s = 0;
-    return nic_s;
+    return &pass->last[use];
 }
 
 /* Weights of an item, gathered for one pass (zero 3). */
@@ -91,7 +74,7 @@ static double reduce_s(struct pass *pass, int32_t bucket, bool last)
 static double run_forward(struct pass *pass, double start_s, double ready_s)
 {
     const struct cs_stage_cost *stage = pass->stage;
-    double now_s = cs__later(start_s, ready_s);
+    double now_s = fmax(start_s, ready_s);
     if (!pass->stages->gather_always) {
         for (int32_t item = 0; item < stage->n_items; item++) {
             now_s += pass->times->forward_s[segment_of(pass, item)];
@@ -102,9 +85,9 @@ static double run_forward(struct pass *pass, double start_s, double ready_s)
     for (int32_t item = 0; item < stage->n_items; item++) {
         double next_s = gathered_s;
         if (item + 1 < stage->n_items) {
-            next_s = cs__later(now_s, gathered_s) + gather_s(pass, item + 1);
+            next_s = fmax(now_s, gathered_s) + gather_s(pass, item + 1);
         }
-        now_s = cs__later(now_s, gathered_s) + pass->times->forward_s[segment_of(pass, item)];
+        now_s = fmax(now_s, gathered_s) + pass->times->forward_s[segment_of(pass, item)];
         gathered_s = next_s;
     }
     return now_s;
@@ -117,7 +100,7 @@ static double run_backward(struct pass *pass, double start_s, double ready_s, bo
     const struct cs_stage_cost *stage = pass->stage;
     bool reduces = stages->reduces && (last || stages->scatter_always);
     int32_t top = stage->n_items - 1;
-    double now_s = cs__later(start_s, ready_s);
+    double now_s = fmax(start_s, ready_s);
     double gathered_s = stages->gather_always ? start_s + gather_s(pass, top) : -(double)INFINITY;
     double scattered_s[2] = {-(double)INFINITY, -(double)INFINITY}; /* of the bucket before last, the last */
     for (int32_t item = top; item >= 0; item--) {
@@ -125,17 +108,17 @@ static double run_backward(struct pass *pass, double start_s, double ready_s, bo
         double next_s = gathered_s;
         if (stages->gather_always) {
             if (item > 0) {
-                next_s = cs__later(now_s, gathered_s) + gather_s(pass, item - 1);
+                next_s = fmax(now_s, gathered_s) + gather_s(pass, item - 1);
             }
-            now_s = cs__later(now_s, gathered_s);
+            now_s = fmax(now_s, gathered_s);
             gathered_s = next_s;
         }
         if (stages->scatter_always && bucket->last == item) {
-            now_s = cs__later(now_s, scattered_s[0]); /* of the two buffers the older one is needed */
+            now_s = fmax(now_s, scattered_s[0]); /* of the two buffers the older one is needed */
         }
         now_s += pass->times->backward_s[segment_of(pass, item)];
         if (reduces && bucket->first == item) {
-            double end_s = cs__later(now_s, scattered_s[1]) + reduce_s(pass, stage->bucket_of[item], last);
+            double end_s = fmax(now_s, scattered_s[1]) + reduce_s(pass, stage->bucket_of[item], last);
             scattered_s[0] = scattered_s[1];
             scattered_s[1] = end_s;
         }
@@ -148,14 +131,7 @@ static struct cs__pass backward_pass(struct pass *pass, bool last)
 {
     struct cs__pass out;
     const double never = -(double)INFINITY;
-    (void)take_nic_s(pass);
     out.end_start_s = run_backward(pass, 0, never, last, &out.lane_start_s);
-    /* Weights that come in and gradients that go out share the NIC, from the pass's start to its lane's end.
-     */
-    out.nic_s = take_nic_s(pass);
-    if (pass->stages->scatter_always) {
-        out.lane_start_s = cs__later(out.lane_start_s, out.nic_s);
-    }
     if (pass->stages->gather_always) {
         out.end_ready_s = run_backward(pass, never, 0, last, &out.lane_ready_s);
     } else {
@@ -175,12 +151,10 @@ void cs__stage_times(const struct cs__candidate *candidate, int32_t index, struc
     memset(out, 0, sizeof *out);
     out->waits_for_weights = pass.stages->sharded && !pass.stages->gather_always;
     out->forward.end_start_s = run_forward(&pass, 0, never);
-    out->nic_s = take_nic_s(&pass);
     out->forward.end_ready_s =
         pass.stages->gather_always ? run_forward(&pass, never, 0) : out->forward.end_start_s;
     bool differs = pass.stages->reduces && (!pass.stages->scatter_always || pass.stages->dpx > 1);
     out->backward = backward_pass(&pass, false);
-    out->nic_s += out->backward.nic_s;
     out->backward_last = differs ? backward_pass(&pass, true) : out->backward;
     if (index + 1 < pass.stages->n_stages) {
         int64_t bytes = pass.segments->segments[segment_of(&pass, stage->n_items - 1)].out_bytes;
@@ -206,7 +180,7 @@ double cs__stage_first_forward_s(const struct cs__candidate *candidate, int32_t 
             gathered_s += collective(&pass, 0, CS_COST_OP, CS_COLL_ALL_GATHER,
                                      bucket->n_shard * pass.stages->op * pass.stages->weight_elt_bytes)
                               ->time_s;
-            now_s = cs__later(now_s, gathered_s);
+            now_s = fmax(now_s, gathered_s);
         }
         now_s += pass.times->forward_s[segment_of(&pass, item)];
     }

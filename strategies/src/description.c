@@ -1,7 +1,6 @@
 /* A platform described in the study: `platform: {server: ..., nodes: ..., topology: ...}`. */
 #include "study_priv.h"
 
-#include "cs/base/file.h"
 #include "cs/base/text.h"
 
 #include <string.h>
@@ -285,27 +284,6 @@ cs_status cs__description_read(struct cs_study *study, const struct cs_study_sou
     CS_TRY(opt_dims(block, spec->dims, err));
     CS_TRY(read_second(study, cs_yaml_get(block, "second"), &spec->second, err));
     CS_TRY(opt_texts(study, block, "dead_links", &spec->n_dead_links, &spec->dead_links, err));
-out:
-    return st;
-}
-
-cs_status cs_description_load(struct cs_study *study, const struct cs_study_source *source,
-                              struct cs_topology_spec *spec, struct cs_err *err)
-{
-    cs_status st = CS_OK;
-    *study = (struct cs_study){0};
-    study->path = source->path;
-    CS_TRY(cs_catalogue_load(cs_path_join(&study->arena, source->data_dir, "platforms/catalogue"),
-                             &study->catalogue, err));
-    CS_TRY(cs_yaml_load_file(&study->yaml, source->path, err));
-    CS_TRY(cs_yaml_want(study->yaml.root, CS_YAML_MAP, "a platform description", err));
-    CS_TRY(cs__description_read(study, source, study->yaml.root, spec, err));
-    if (cs_yaml_get(study->yaml.root, "rank_table")) {
-        st = cs_err_set(err, CS_E_INPUT, cs_yaml_get(study->yaml.root, "rank_table")->loc,
-                        "a platform file has no ranks: give 'rank_table' in the study");
-        goto out;
-    }
-    CS_TRY(cs_topology_check(spec, study->yaml.root->loc, err));
 out:
     return st;
 }

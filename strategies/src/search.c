@@ -64,10 +64,10 @@ static void count_reason(struct search *search, int64_t candidate, enum cs_outco
     }
 }
 
-static double score_of(const struct search *search, const struct cs_metrics *metrics)
+static double score_of(const struct search *search, int64_t candidate, const struct cs_metrics *metrics)
 {
     const struct cs_objective *objective = search->result->objective;
-    double value = objective->value(metrics, search->study);
+    double value = objective->value(metrics, &search->space->candidates[candidate].strategy);
     return objective->higher_is_better ? value : -value;
 }
 
@@ -85,7 +85,7 @@ static int compare_ranked(const void *a, const void *b)
 static double rank(struct search *search, int64_t candidate, const struct cs_metrics *metrics)
 {
     struct cs_search_result *result = search->result;
-    struct cs_ranked ranked = {candidate, score_of(search, metrics), *metrics};
+    struct cs_ranked ranked = {candidate, score_of(search, candidate, metrics), *metrics};
     CS_GROW(result->ranking, result->n_ranked, search->ranked_cap);
     result->ranking[result->n_ranked] = ranked;
     if (search->best < 0 || compare_ranked(&ranked, &result->ranking[search->best]) < 0) {
@@ -341,10 +341,10 @@ static void look(struct search *search, int64_t candidate)
     if (estimate.time_s > 0) {
         struct cs_metrics metrics;
         hope(search, &estimate, estimate.time_s, &metrics);
-        outlook->guess_score = score_of(search, &metrics);
+        outlook->guess_score = score_of(search, candidate, &metrics);
         if (estimate.bound_s > 0) {
             hope(search, &estimate, estimate.bound_s, &metrics);
-            outlook->bound_score = score_of(search, &metrics);
+            outlook->bound_score = score_of(search, candidate, &metrics);
         }
     }
 }

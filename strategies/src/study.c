@@ -73,7 +73,7 @@ out:
 
 static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
-    static const char *const allowed[] = {"memory_margin", "cross_node_comm_fraction", "rules", NULL};
+    static const char *const allowed[] = {"memory_margin", "cross_node_comm_fraction", NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     study->constraints.memory_margin = 1.2; /* DESIGN §6 */
@@ -82,7 +82,6 @@ static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_n
     CS_TRY(cs_yaml_opt_real(block, "memory_margin", 1, 10, &study->constraints.memory_margin, err));
     CS_TRY(cs_yaml_opt_real(block, "cross_node_comm_fraction", 0, 1, &study->constraints.cross_node_comm_frac,
                             err));
-    CS_TRY(cs__user_rules_read(study, cs_yaml_get(block, "rules"), err));
 out:
     return st;
 }
@@ -90,8 +89,8 @@ out:
 static cs_status read_search(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
     static const char *const allowed[] = {
-        "algorithm",        "objective",        "time_limit", "candidate_time_limit", "top", "seed",
-        "simulation_limit", "device_hour_cost", NULL};
+        "algorithm", "objective", "time_limit",       "candidate_time_limit",
+        "top",       "seed",      "simulation_limit", NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     struct cs_search_settings *search = &study->search;
@@ -99,7 +98,6 @@ static cs_status read_search(struct cs_study *study, const struct cs_yaml_node *
     int32_t objective = 0;
     int64_t seed = 1;
     search->n_top = 10;
-    search->device_hour_cost = 1;
     CS_TRY(get_block(root, "search", allowed, &block, err));
     CS_TRY(opt_choice(block, "algorithm", cs_searcher_names(&study->arena), &algorithm, err));
     CS_TRY(opt_choice(block, "objective", cs_objective_names(&study->arena), &objective, err));
@@ -108,7 +106,6 @@ static cs_status read_search(struct cs_study *study, const struct cs_yaml_node *
                                 err));
     CS_TRY(cs_yaml_opt_int(block, "top", 1, TOP_MAX, &search->n_top, err));
     CS_TRY(cs_yaml_opt_int(block, "simulation_limit", 1, TOP_MAX, &search->simulation_limit, err));
-    CS_TRY(cs_yaml_opt_real(block, "device_hour_cost", 1e-9, 1e9, &search->device_hour_cost, err));
     CS_TRY(cs_yaml_opt_int(block, "seed", 0, SEED_MAX, &seed, err));
     search->algorithm = cs_searchers[algorithm]->name;
     search->objective = cs_objectives[objective].name;
@@ -189,22 +186,6 @@ out:
     return st;
 }
 
-/* An objective of energy needs the power of every chip. */
-static cs_status check_power(const struct cs_study *study, const struct cs_yaml_node *root,
-                             struct cs_err *err)
-{
-    for (int32_t i = 0; i < study->platform.n_devices; i++) {
-        const struct cs_chip *chip = study->platform.devices[i].chip;
-        if (isnan(chip->max_power_w) && strcmp(study->search.objective, "energy_per_token") == 0) {
-            return cs_err_set(err, CS_E_INPUT, root->loc,
-                              "objective energy_per_token needs 'max_power' of chip %s, which the catalogue "
-                              "does not have",
-                              chip->name);
-        }
-    }
-    return CS_OK;
-}
-
 cs_status cs_study_load(struct cs_study *study, const struct cs_study_source *source, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -220,7 +201,6 @@ cs_status cs_study_load(struct cs_study *study, const struct cs_study_source *so
     CS_TRY(read_search(study, root, err));
     CS_TRY(load_parts(study, source, root, err));
     CS_TRY(cs__runtime_read(study, root, err));
-    CS_TRY(check_power(study, root, err));
 out:
     return st;
 }

@@ -44,8 +44,4 @@ CS_MUST_CHECK cs_status cs__description_read(struct cs_study *study, const struc
 CS_MUST_CHECK cs_status cs__runtime_read(struct cs_study *study, const struct cs_yaml_node *root,
                                          struct cs_err *err);
 
-/** Read the list of user rules (NULL = left out) into study->constraints. */
-CS_MUST_CHECK cs_status cs__user_rules_read(struct cs_study *study, const struct cs_yaml_node *list,
-                                            struct cs_err *err);
-
 #endif

@@ -122,18 +122,19 @@ static cs_status expand_range(struct cs_sweep *sweep, struct cs_sweep_axis *axis
 static cs_status add_tuple(struct cs_sweep *sweep, struct cs_sweep_axis *axis, const char *text, int32_t *cap,
                            struct cs_loc loc, struct cs_err *err)
 {
+    const char *at = text;
     int32_t n = 0;
-    if (axis->n_keys == 1) {
+    for (; at && axis->n_keys > 1; n++) {
+        const char *part = take_part(&sweep->arena, at, ':', &at);
+        if (part[0] == '\0' || n == axis->n_keys) {
+            n = -1;
+            break;
+        }
+        add_value(axis, part, cap);
+    }
+    if (axis->n_keys == 1 && text[0]) {
         add_value(axis, text, cap);
-        n = text[0] ? 1 : 0;
-    } else {
-        const char *at = text;
-        do {
-            const char *part = take_part(&sweep->arena, at, ':', &at);
-            n = part[0] ? n + 1 : axis->n_keys + 1;
-            add_value(axis, part, cap);
-        } while (at && n < axis->n_keys);
-        n = at ? axis->n_keys + 1 : n;
+        n = 1;
     }
     return n == axis->n_keys
                ? CS_OK
@@ -190,11 +191,10 @@ cs_status cs_sweep_add(struct cs_sweep *sweep, const char *text, struct cs_loc l
     if (strstr(equals + 1, "..") && !strchr(equals + 1, ',')) {
         CS_TRY(expand_range(sweep, &axis, equals + 1, &cap, loc, err));
     } else {
-        const char *at = equals + 1;
-        do {
+        for (const char *at = equals + 1; at;) {
             const char *value = take_part(&sweep->arena, at, ',', &at);
             CS_TRY(add_tuple(sweep, &axis, value, &cap, loc, err));
-        } while (at);
+        }
     }
     heap = axis.values;
     CS_TRY(keep_axis(sweep, &axis, loc, err));

@@ -82,11 +82,6 @@ void cs__builder_set_part(struct cs_builder *builder, int32_t part)
 {
     const int32_t n = builder->pipeline.n_parts;
     const int64_t length = builder->training->seq_length / n;
-    for (int32_t i = 0; i < builder->graph.n_axes; i++) {
-        if (builder->graph.axes[i].role == CS_AXIS_ROWS) {
-            builder->graph.axes[i].size = (builder->graph.n_rows + n - 1) / n;
-        }
-    }
     builder->graph.axes[CS_AXIS_OF_SEQ].size = length;
     builder->graph.axes[CS_AXIS_OF_KEYS].size = builder->model->causal ? (part + 1) * length : length * n;
     /* Of a part's queries times the keys up to it, all but half of its own square is under the mask. */
@@ -164,9 +159,6 @@ uint8_t cs__builder_comm(struct cs_builder *builder, enum cs_group group)
             [CS_GROUP_OP] = CS_LANE_DP,        [CS_GROUP_GATHER] = CS_LANE_GATHER,
             [CS_GROUP_DPX] = CS_LANE_DP,       [CS_GROUP_NORM] = CS_LANE_NORM,
             [CS_GROUP_EMBEDDING] = CS_LANE_DP, [CS_GROUP_MIRROR] = CS_LANE_DP,
-            [CS_GROUP_EP] = CS_LANE_EP,        [CS_GROUP_EDP] = CS_LANE_DP,
-            [CS_GROUP_EOP] = CS_LANE_DP,       [CS_GROUP_EGATHER] = CS_LANE_GATHER,
-            [CS_GROUP_EDPX] = CS_LANE_DP,
         };
         cs__groups_comm(builder, group, &builder->comms[index]);
         builder->comms[index].stream = cs__builder_stream(builder, lanes[group]);
@@ -176,14 +168,12 @@ uint8_t cs__builder_comm(struct cs_builder *builder, enum cs_group group)
 
 uint8_t cs__builder_chan(struct cs_builder *builder, struct cs_channel channel)
 {
-    int32_t slot = channel.ring ? CS_CHANNELS_MAX - 1 : 2 * channel.chunk + (channel.forward ? 0 : 1);
-    int32_t *index = &builder->channel_chan[slot];
+    int32_t *index = &builder->channel_chan[2 * channel.chunk + (channel.forward ? 0 : 1)];
     if (*index < 0) {
         *index = builder->trace->n_chans++;
         cs__groups_chan(builder, channel, &builder->chans[*index]);
-        builder->chans[*index].stream = cs__builder_stream(builder, channel.ring      ? CS_LANE_CP
-                                                                    : channel.forward ? CS_LANE_PP_FORWARD
-                                                                                      : CS_LANE_PP_BACKWARD);
+        builder->chans[*index].stream =
+            cs__builder_stream(builder, channel.forward ? CS_LANE_PP_FORWARD : CS_LANE_PP_BACKWARD);
     }
     return (uint8_t)*index;
 }
@@ -191,8 +181,8 @@ uint8_t cs__builder_chan(struct cs_builder *builder, struct cs_channel channel)
 uint8_t cs__builder_event(struct cs_builder *builder, enum cs_event event)
 {
     static const char *const names[CS_N_EVENTS] = {
-        "gradient ready", "gradient scattered", "gradients reduced",    "weights gathered", "gather ready",
-        "gather done",    "output ready",       "input gradient ready", "keys ready"};
+        "gradient ready", "gradient scattered", "gradients reduced", "weights gathered",
+        "gather ready",   "gather done",        "output ready",      "input gradient ready"};
     if (builder->event_index[event] < 0) {
         builder->event_index[event] = builder->trace->n_events++;
         builder->event_names[builder->event_index[event]] = names[event];
@@ -202,8 +192,8 @@ uint8_t cs__builder_event(struct cs_builder *builder, enum cs_event event)
 
 uint8_t cs__builder_stream(struct cs_builder *builder, enum cs_lane lane)
 {
-    static const char *const names[CS_N_LANES] = {"compute", "tp",     "cp",   "pp-forward", "pp-backward",
-                                                  "dp",      "gather", "norm", "ep"};
+    static const char *const names[CS_N_LANES] = {"compute",     "tp", "cp",     "pp-forward",
+                                                  "pp-backward", "dp", "gather", "norm"};
     if (builder->lane_stream[lane] < 0) {
         builder->lane_stream[lane] = builder->trace->n_streams++;
         builder->stream_names[builder->lane_stream[lane]] = names[lane];

@@ -31,23 +31,16 @@ enum cs_group {
     CS_GROUP_DPX,       /* ranks that hold the same shard */
     CS_GROUP_NORM,      /* everything that the global gradient norm sums over */
     CS_GROUP_EMBEDDING, /* first and last stage, when they share the vocabulary matrix */
-    CS_GROUP_EP,        /* ranks that share out the experts */
-    CS_GROUP_EDP,       /* all copies of an expert */
-    CS_GROUP_EOP,       /* of them, those that share out its optimizer states */
-    CS_GROUP_EGATHER,   /* the same ranks, for weights (zero 3) */
-    CS_GROUP_EDPX,      /* of the copies, those that hold the same shard */
     CS_GROUP_MIRROR,    /* the two stages that hold the same two places (DualPipe) */
     CS_N_GROUPS
 };
 
 /** Channels: each chunk of a stage has one for its outputs and one for its inputs' gradients, so that
- * messages of different chunks cannot be taken for each other. One more goes round the ring of context
- * parallelism. */
-#define CS_CHANNELS_MAX (2 * CS_PLACES_MAX + 1)
+ * messages of different chunks cannot be taken for each other. */
+#define CS_CHANNELS_MAX (2 * CS_PLACES_MAX)
 struct cs_channel {
     int32_t chunk; /* the sender's */
     bool forward;
-    bool ring; /* to the next context-parallel rank */
 };
 
 enum cs_event {
@@ -59,7 +52,6 @@ enum cs_event {
     CS_EVENT_GATHER_DONE,
     CS_EVENT_SEND_FORWARD,
     CS_EVENT_SEND_BACKWARD,
-    CS_EVENT_RING,
     CS_N_EVENTS
 };
 
@@ -73,7 +65,6 @@ enum cs_lane {
     CS_LANE_DP,
     CS_LANE_GATHER,
     CS_LANE_NORM,
-    CS_LANE_EP,
     CS_N_LANES
 };
 

@@ -61,7 +61,7 @@ cs_status cs__et_groups_json(struct cs__et *et, const char *text, const char *fi
                             (int)et->n_ranks);
             goto out;
         }
-        add_group(et, cs__et_names_add(&et->group_names, name, strlen(name)), -1, members, n);
+        add_group(et, cs__names_add(&et->group_names, name, strlen(name)), -1, members, n);
     }
 out:
     json_decref(root);
@@ -102,7 +102,7 @@ void cs__et_groups_metadata(struct cs__et *et, int32_t rank, const uint8_t *text
         int32_t n = 0;
         int32_t *members = name != NULL ? read_members(et, json_object_get(item, "ranks"), &n) : NULL;
         if (members != NULL) {
-            add_group(et, cs__et_names_add(&et->group_names, name, strlen(name)), rank, members, n);
+            add_group(et, cs__names_add(&et->group_names, name, strlen(name)), rank, members, n);
         }
     }
     json_decref(list);

@@ -68,8 +68,8 @@ static cs_status report_unmatched(const struct cs__et *et, const struct message 
     int32_t rank = lonely_send ? m->src : m->dst;
     return cs__et_bad(et, rank, &et->ranks[rank].nodes[m->node], err,
                       "%s rank %d with tag %" PRId64 ", but that rank has no %s for it",
-                      lonely_send ? "sends to" : "receives from", (int)(lonely_send ? m->dst : m->src),
-                      m->tag, lonely_send ? "receive" : "send");
+                      lonely_send ? "sends to" : "receives from", (int)(lonely_send ? m->dst : m->src), m->tag,
+                      lonely_send ? "receive" : "send");
 }
 
 /** Pair the lists off; equal ends and tags go in order. */
@@ -90,9 +90,6 @@ static cs_status pair(struct cs__et *et, const struct messages *sends, const str
                               to->size, from->id, (int)send->src, from->size);
         }
         et->match[send->src][send->node] = receive->node;
-        if (i > 0 && compare_ends(send, send - 1) == 0) {
-            et->next[send->src][send[-1].node] = send->node;
-        }
     }
     return CS_OK;
 }
@@ -161,35 +158,14 @@ static void make_channels(struct cs__et *et, const struct messages *sends)
     }
 }
 
-/** Collectives of a group keep the order of the file, so that all members agree. */
-static void chain_collectives(struct cs__et *et, int32_t rank)
-{
-    const struct cs__et_rank *r = &et->ranks[rank];
-    int64_t last[CS__ET_NAMED_MAX];
-    memset(last, -1, sizeof last);
-    for (int64_t k = 0; k < r->n_nodes; k++) {
-        int64_t node = r->order[k];
-        if (r->nodes[node].type == CS__ET_COLL) {
-            int64_t *before = &last[et->comm_of_group[r->nodes[node].group]];
-            if (*before >= 0) {
-                et->next[rank][*before] = node;
-            }
-            *before = node;
-        }
-    }
-}
-
 cs_status cs__et_match(struct cs__et *et, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct messages sends = {0};
     struct messages receives = {0};
+    et->match = CS_ARENA_NEW(&et->arena, int64_t *, et->n_ranks);
     for (int32_t rank = 0; rank < et->n_ranks; rank++) {
-        size_t n = (size_t)et->ranks[rank].n_nodes;
-        et->match[rank] = CS_ARENA_NEW(&et->arena, int64_t, n);
-        et->next[rank] = CS_ARENA_NEW(&et->arena, int64_t, n);
-        memset(et->next[rank], -1, sizeof **et->next * n);
-        chain_collectives(et, rank);
+        et->match[rank] = cs_calloc((size_t)et->ranks[rank].n_nodes, sizeof **et->match);
     }
     collect(et, CS__ET_SEND, &sends);
     collect(et, CS__ET_RECV, &receives);

@@ -11,7 +11,7 @@
 #define MESSAGE_MAX_BYTES (UINT64_C(1) << 26)
 
 /** Where a text is or would be. */
-static uint32_t find_slot(const struct cs__et_names *names, const char *text, size_t bytes)
+static uint32_t find_slot(const struct cs__names *names, const char *text, size_t bytes)
 {
     uint32_t n_slots = (uint32_t)names->n_slots;
     uint32_t slot = (uint32_t)(cs_hash_bytes(CS_HASH_SEED, text, bytes) % n_slots);
@@ -24,7 +24,7 @@ static uint32_t find_slot(const struct cs__et_names *names, const char *text, si
     return slot;
 }
 
-int32_t cs__et_names_add(struct cs__et_names *names, const char *text, size_t bytes)
+int32_t cs__names_add(struct cs__names *names, const char *text, size_t bytes)
 {
     const char *nul = bytes > 0 ? memchr(text, '\0', bytes) : NULL;
     bytes = nul != NULL ? (size_t)(nul - text) : bytes;
@@ -46,11 +46,11 @@ int32_t cs__et_names_add(struct cs__et_names *names, const char *text, size_t by
     return *slot;
 }
 
-void cs__et_names_release(struct cs__et_names *names)
+void cs__names_release(struct cs__names *names)
 {
     cs_free(names->texts);
     cs_free(names->slots);
-    *names = (struct cs__et_names){0};
+    *names = (struct cs__names){0};
 }
 
 cs_status cs__et_bad(const struct cs__et *et, int32_t rank, const struct cs__et_node *node,
@@ -362,22 +362,23 @@ out:
     return st;
 }
 
-static void take_group(struct cs__et *et, struct cs__et_node *node, const struct raw *raw)
+static cs_status take_group(struct cs__et *et, struct cs__et_node *node, const struct raw *raw)
 {
     const struct value *name = &raw->attrs[PG_NAME];
     const struct value *number = &raw->attrs[COMM_GROUP];
     char text[24] = "";
     if (name->kind == TEXT) {
-        node->group = cs__et_names_add(&et->group_names, (const char *)name->bytes.at,
-                                       (size_t)(name->bytes.end - name->bytes.at));
+        node->group = cs__names_add(&et->group_names, (const char *)name->bytes.at,
+                                    (size_t)(name->bytes.end - name->bytes.at));
     } else {
         number = name->kind == NUMBER ? name : number;
         if (number->kind == NUMBER) {
             (void)snprintf(text, sizeof text, "%" PRId64, number->whole);
         }
-        node->group = cs__et_names_add(&et->group_names, text, strlen(text));
+        node->group = cs__names_add(&et->group_names, text, strlen(text));
     }
     node->part_of_all = raw->attrs[INVOLVED_DIM].kind != FLAGS || all_set(raw->attrs[INVOLVED_DIM].bytes);
+    return CS_OK;
 }
 
 static cs_status take_collective(struct cs__et *et, int32_t rank, struct cs__et_node *node,
@@ -413,7 +414,7 @@ static cs_status take_collective(struct cs__et *et, int32_t rank, struct cs__et_
     } else {
         CS_TRY(take(et, rank, node, raw, COMM_SIZE, 0, INT64_MAX / CS__ET_RANKS_MAX, &node->size, err));
     }
-    take_group(et, node, raw);
+    CS_TRY(take_group(et, node, raw));
 out:
     return st;
 }
@@ -455,10 +456,6 @@ static cs_status take_node(struct cs__et *et, int32_t rank, struct cs__et_node *
     }
     node->type = (uint8_t)raw->type;
     node->on_host = raw->attrs[IS_CPU_OP].kind == NUMBER && raw->attrs[IS_CPU_OP].whole != 0;
-    bool moves = node->type == CS__ET_SEND || node->type == CS__ET_RECV || node->type == CS__ET_COLL;
-    if (moves && node->on_host) { /* the host's call of it; the device has a node of its own */
-        node->type = CS__ET_COMP;
-    }
     switch ((enum cs__et_type)node->type) {
     case CS__ET_SEND:
     case CS__ET_RECV:
@@ -509,8 +506,7 @@ static cs_status read_node(struct cs__et *et, int32_t rank, struct cs__wire mess
     }
     node.id = raw.id;
     node.n_deps = (int32_t)(r->n_deps - node.first_dep); /* at most the message's bytes */
-    node.name =
-        cs__et_names_add(&et->labels, (const char *)raw.name.at, (size_t)(raw.name.end - raw.name.at));
+    node.name = cs__names_add(&et->labels, (const char *)raw.name.at, (size_t)(raw.name.end - raw.name.at));
     if (++et->notes.n_nodes > CS__ET_NODES_MAX) {
         return cs_err_set(err, CS_E_LIMIT, (struct cs_loc){.file = r->file}, "more than %d nodes in all",
                           CS__ET_NODES_MAX);

@@ -15,15 +15,15 @@ enum {
 };
 
 /** Texts by number, each once. Zero-initialised is empty; texts live in `arena`. */
-struct cs__et_names {
+struct cs__names {
     struct cs_arena *arena;
     const char **texts;
     int32_t n, cap;
     int32_t *slots; /* open addressing, -1 = free */
     int32_t n_slots;
 };
-int32_t cs__et_names_add(struct cs__et_names *names, const char *text, size_t bytes);
-void cs__et_names_release(struct cs__et_names *names);
+int32_t cs__names_add(struct cs__names *names, const char *text, size_t bytes);
+void cs__names_release(struct cs__names *names);
 
 /** A node of a rank. Nodes are sorted by id, so that a lower index is a lower id. */
 struct cs__et_node {
@@ -73,16 +73,14 @@ struct cs__et_link {
 struct cs__et {
     struct cs_trace *trace; /* under construction; its arena holds the texts */
     struct cs_arena arena;  /* of the reading */
-    struct cs__et_names labels;
-    struct cs__et_names group_names;
+    struct cs__names labels;
+    struct cs__names group_names;
     int32_t n_ranks;
     struct cs__et_rank *ranks;
     struct cs__et_group *groups; /* definitions; the first is all ranks */
     int32_t n_groups, cap_groups;
     int32_t *comm_of_group; /* per group in use: its communicator */
     int64_t **match;        /* per rank and node: a send's receive, in the receiver's nodes */
-    int64_t **next; /* per rank and node: what must start later because it is the next of its kind: send
-                       of the same peer and tag, collective of the same group; -1 = nothing */
     int32_t n_links;
     struct cs__et_link *links;
     int32_t host_stream, memory_stream, first_comm_stream, first_link_stream; /* -1 = none */

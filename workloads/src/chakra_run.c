@@ -1,9 +1,9 @@
 /* Chakra execution traces: a run with nominal rates, which says in which order nodes start.
  *
  * A stream of our traces has a fixed order; a Chakra node starts when its dependencies are met and its
- * resource is free. Any order that some run of all ranks together takes can be replayed without deadlock;
- * this one is by ASTRA-sim's rule: of the nodes that are ready, the lowest number first. Collectives of a
- * group keep the order of their rank's file, so that all members agree. */
+ * resource is free. Any order that some run of all ranks together takes can be replayed without deadlock; this
+ * one is by ASTRA-sim's rule: of the nodes that are ready, the lowest number first. Collectives of a group keep
+ * the order of their rank's file, so that all members agree. */
 #include "chakra_read_priv.h"
 
 #include <inttypes.h>
@@ -21,11 +21,11 @@ struct ending {
     int32_t rank;
 };
 
-/** Nodes that are ready for a stream, a heap by number. */
+/** Nodes that are ready for a stream, by number. Collectives and sends have a rank of their own (key). */
 struct queue {
     int64_t *items;
     int32_t n, cap;
-    int64_t current; /* the node that is under way, -1 = none */
+    bool busy;
 };
 
 struct run {
@@ -36,14 +36,12 @@ struct run {
     struct ending *endings; /* a heap */
     int64_t n_endings, cap_endings;
     struct queue *queues; /* [rank][stream] */
-    int32_t *
-        *n_left;    /* per rank and node: what has not ended of what it waits for; -1 = it has ended itself */
-    int64_t *stack; /* nodes that have become ready: pairs of rank and node */
+    int32_t **n_left;     /* per rank and node: dependencies that have not ended */
+    int64_t **next;       /* per rank and node: the next send of the same peer and tag, or collective of the same
+                             group; -1 = none */
+    int64_t *stack;       /* nodes that have become ready or ended: pairs of rank and node */
     int64_t n_stack, cap_stack;
-    int32_t *arrived;  /* per communicator and group's first member: members at the group's collective */
-    bool *touched;     /* per rank: it may have something to start */
-    int32_t *to_start; /* the ranks that are touched */
-    int32_t n_to_start;
+    int32_t *arrived;     /* per communicator and group's first member: members at the group's collective */
     int64_t n_done;
 };
 
@@ -139,20 +137,11 @@ static void end_node(struct run *run, int32_t rank, int64_t node)
 {
     const struct cs__et_rank *r = &run->et->ranks[rank];
     run->n_done++;
-    run->n_left[rank][node] = -1;
     for (int64_t c = r->child_first[node]; c < r->child_first[node + 1]; c++) {
         release(run, rank, r->children[c]);
     }
-    if (run->et->next[rank][node] >= 0) {
-        release(run, rank, run->et->next[rank][node]);
-    }
-}
-
-static void touch(struct run *run, int32_t rank)
-{
-    if (!run->touched[rank]) {
-        run->touched[rank] = true;
-        run->to_start[run->n_to_start++] = rank;
+    if (run->next[rank][node] >= 0) {
+        release(run, rank, run->next[rank][node]);
     }
 }
 
@@ -172,7 +161,6 @@ static void settle(struct run *run)
             end_node(run, rank, node);
         } else {
             queue_push(&run->queues[(int64_t)rank * run->n_streams + n->stream], node);
-            touch(run, rank);
         }
     }
 }
@@ -180,10 +168,13 @@ static void settle(struct run *run)
 /** Seconds at nominal rates. */
 static double nominal_s(const struct cs__et_node *node)
 {
-    if (node->type == CS__ET_SEND || node->type == CS__ET_COLL) {
+    switch ((enum cs__et_type)node->type) {
+    case CS__ET_SEND:
+    case CS__ET_COLL:
         return (double)node->size / NOMINAL_LINK_BYTES_PER_S;
+    default:
+        return node->fixed_s > 0 ? node->fixed_s : node->flop / NOMINAL_FLOP_PER_S;
     }
-    return node->fixed_s > 0 ? node->fixed_s : node->flop / NOMINAL_FLOP_PER_S;
 }
 
 /** A member has come to its group's collective; the last one starts it. */
@@ -206,12 +197,12 @@ static void start(struct run *run, int32_t rank)
 {
     for (int32_t stream = 0; stream < run->n_streams; stream++) {
         struct queue *queue = &run->queues[(int64_t)rank * run->n_streams + stream];
-        if (queue->current >= 0 || queue->n == 0) {
+        if (queue->busy || queue->n == 0) {
             continue;
         }
         int64_t node = queue_pop(queue);
         const struct cs__et_node *n = node_at(run, rank, node);
-        queue->current = node;
+        queue->busy = true;
         note_start(run, rank, node);
         if (n->type == CS__ET_COLL) {
             arrive(run, rank, node);
@@ -221,21 +212,29 @@ static void start(struct run *run, int32_t rank)
     }
 }
 
-/** What is under way on a stream has ended. */
-static void end_current(struct run *run, int32_t rank, int32_t stream)
+static void free_stream(struct run *run, int32_t rank, int32_t stream)
 {
-    struct queue *queue = &run->queues[(int64_t)rank * run->n_streams + stream];
-    int64_t node = queue->current;
-    queue->current = -1;
-    touch(run, rank);
-    end_node(run, rank, node);
+    run->queues[(int64_t)rank * run->n_streams + stream].busy = false;
+}
+
+/** A collective ends for all members. What each is at is what it started last on that stream: it is the one
+ *  node of the stream that is not over, found from the back. */
+static int64_t current_node(const struct run *run, int32_t rank, int32_t stream)
+{
+    const int64_t *started = run->et->started[rank];
+    int64_t i = run->et->n_started[rank] - 1;
+    while (node_at(run, rank, started[i])->stream != stream) {
+        i--;
+    }
+    return started[i];
 }
 
 static void finish(struct run *run, const struct ending *ending)
 {
     const struct cs__et_node *n = node_at(run, ending->rank, ending->node);
     if (n->type != CS__ET_COLL) {
-        end_current(run, ending->rank, n->stream);
+        free_stream(run, ending->rank, n->stream);
+        end_node(run, ending->rank, ending->node);
         if (n->type == CS__ET_SEND) {
             int64_t receive = run->et->match[ending->rank][ending->node];
             note_start(run, n->peer, receive);
@@ -246,119 +245,32 @@ static void finish(struct run *run, const struct ending *ending)
     const struct cs_comm *comm = &run->et->trace->comms[run->et->comm_of_group[n->group]];
     int32_t group = comm->group_of_rank[ending->rank];
     for (int32_t i = comm->group_first[group]; i < comm->group_first[group + 1]; i++) {
-        end_current(run, comm->members[i], n->stream);
+        int32_t rank = comm->members[i];
+        int64_t node = current_node(run, rank, n->stream);
+        free_stream(run, rank, n->stream);
+        end_node(run, rank, node);
     }
 }
 
-/** Everything that ends at one time ends before anything starts, so that equal ranks choose equally. */
-static void run_on(struct run *run)
+/** Chain what must keep the order of the file: sends of one peer and tag, collectives of one group. */
+static void chain(struct run *run, int32_t rank)
 {
-    for (;;) {
-        settle(run);
-        for (int32_t i = 0; i < run->n_to_start; i++) {
-            run->touched[run->to_start[i]] = false;
-            start(run, run->to_start[i]);
-        }
-        run->n_to_start = 0;
-        if (run->n_endings == 0) {
-            break;
-        }
-        run->now_s = run->endings[0].at_s;
-        while (run->n_endings > 0 && run->endings[0].at_s <= run->now_s) {
-            struct ending ending = take_ending(run);
-            finish(run, &ending);
-        }
+    const struct cs__et_rank *r = &run->et->ranks[rank];
+    int64_t *last = cs_calloc((size_t)run->n_streams, sizeof *last); /* per communicator's stream */
+    for (int32_t i = 0; i < run->n_streams; i++) {
+        last[i] = -1;
     }
-}
-
-static void run_init(struct run *run, struct cs__et *et)
-{
-    *run = (struct run){.et = et, .n_streams = et->trace->n_streams};
-    size_t n_ranks = (size_t)et->n_ranks;
-    run->queues = cs_calloc(n_ranks * (size_t)run->n_streams, sizeof *run->queues);
-    run->n_left = cs_calloc(n_ranks, sizeof *run->n_left);
-    run->arrived = cs_calloc(n_ranks * (size_t)et->trace->n_comms, sizeof *run->arrived);
-    run->touched = cs_calloc(n_ranks, sizeof *run->touched);
-    run->to_start = cs_calloc(n_ranks, sizeof *run->to_start);
-    for (int64_t i = 0; i < (int64_t)n_ranks * run->n_streams; i++) {
-        run->queues[i].current = -1;
-    }
-    for (int32_t rank = 0; rank < et->n_ranks; rank++) {
-        const struct cs__et_rank *r = &et->ranks[rank];
-        run->n_left[rank] = cs_calloc((size_t)r->n_nodes, sizeof **run->n_left);
-        for (int64_t i = 0; i < r->n_nodes; i++) {
-            run->n_left[rank][i] += r->nodes[i].n_deps + (r->nodes[i].type == CS__ET_RECV);
-            if (et->next[rank][i] >= 0) {
-                run->n_left[rank][et->next[rank][i]]++;
+    for (int64_t k = 0; k < r->n_nodes; k++) {
+        int64_t node = r->order[k];
+        run->next[rank][node] = -1;
+        if (r->nodes[node].type == CS__ET_COLL) {
+            int64_t *before = &last[r->nodes[node].stream];
+            if (*before >= 0) {
+                run->next[rank][*before] = node;
+                run->n_left[rank][node]++;
             }
+            *before = node;
         }
     }
-}
-
-static void run_release(struct run *run)
-{
-    for (int64_t i = 0; i < (int64_t)run->et->n_ranks * run->n_streams; i++) {
-        cs_free(run->queues[i].items);
-    }
-    for (int32_t rank = 0; rank < run->et->n_ranks; rank++) {
-        cs_free(run->n_left[rank]);
-    }
-    cs_free(run->queues);
-    cs_free(run->n_left);
-    cs_free(run->arrived);
-    cs_free(run->touched);
-    cs_free(run->to_start);
-    cs_free(run->endings);
-    cs_free(run->stack);
-}
-
-/** Who waits for what: the first node of a rank's order that has not ended has everything it depends on, so
- *  that it waits for another rank. */
-static cs_status report_stuck(const struct run *run, struct cs_err *err)
-{
-    const struct cs__et *et = run->et;
-    int32_t rank = 0;
-    int64_t k = 0;
-    while (k == et->ranks[rank].n_nodes || run->n_left[rank][et->ranks[rank].order[k]] < 0) {
-        if (k == et->ranks[rank].n_nodes) {
-            rank++;
-            k = 0;
-        } else {
-            k++;
-        }
-    }
-    const struct cs__et_node *n = &et->ranks[rank].nodes[et->ranks[rank].order[k]];
-    if (n->type == CS__ET_RECV) {
-        return cs__et_bad(et, rank, n, err, "waits for ever for a message from rank %d", (int)n->peer);
-    }
-    const struct cs_comm *comm = &et->trace->comms[et->comm_of_group[n->group]];
-    int32_t group = comm->group_of_rank[rank];
-    int32_t absent = comm->group_first[group];
-    while (absent + 1 < comm->group_first[group + 1] &&
-           run->queues[(int64_t)comm->members[absent] * run->n_streams + n->stream].current >= 0) {
-        absent++;
-    }
-    return cs__et_bad(et, rank, n, err, "waits for ever for rank %d in '%s'", (int)comm->members[absent],
-                      comm->name);
-}
-
-cs_status cs__et_run(struct cs__et *et, struct cs_err *err)
-{
-    struct run run;
-    int64_t n_nodes = 0;
-    run_init(&run, et);
-    for (int32_t rank = 0; rank < et->n_ranks; rank++) {
-        const struct cs__et_rank *r = &et->ranks[rank];
-        et->started[rank] = CS_ARENA_NEW(&et->arena, int64_t, r->n_nodes);
-        n_nodes += r->n_nodes;
-        for (int64_t i = r->n_nodes - 1; i >= 0; i--) {
-            if (run.n_left[rank][i] == 0) {
-                push(&run, rank, i);
-            }
-        }
-    }
-    run_on(&run);
-    cs_status st = run.n_done < n_nodes ? report_stuck(&run, err) : CS_OK;
-    run_release(&run);
-    return st;
+    cs_free(last);
 }

@@ -41,35 +41,6 @@ static void emit_moves(struct cs_planner *p, struct cs_oplist *list, int32_t ten
     }
 }
 
-/** Rows go to the ranks of their experts, or come back; or their gradients do. */
-static void emit_exchange(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum cs_phase phase)
-{
-    const struct cs_node *node = &p->segment->nodes[i];
-    uint8_t t = node->exchange == CS_EXCHANGE_OUTPUT ? node->out[0] : node->in[0];
-    const struct cs_tensor *rows = &p->segment->tensors[t];
-    struct cs_layout layout = cs__space_input(&p->space[i], rows);
-    int64_t elements = cs__sharding_elements(&p->builder->sharding, rows, &layout);
-    cs__emit_collective(p->builder, list, CS_LANE_COMPUTE, CS_GROUP_EP, CS_COLL_ALL_TO_ALL, phase,
-                        node->label, cs__tensor_bytes(&p->builder->costing, rows, elements));
-}
-
-static void emit_node_forward(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum cs_phase phase)
-{
-    const struct cs_node *node = &p->segment->nodes[i];
-    if (cs__planner_is_ring(p, node)) {
-        cs__plan_ring_forward(p, list, i, phase);
-        return;
-    }
-    if (node->exchange == CS_EXCHANGE_INPUT) {
-        emit_exchange(p, list, i, phase);
-    }
-    cs__emit_compute(p->builder, list, phase, node->label,
-                     cs__node_cost(&p->builder->costing, p->segment, node, &p->space[i], CS_PASS_FORWARD));
-    if (node->exchange == CS_EXCHANGE_OUTPUT) {
-        emit_exchange(p, list, i, phase);
-    }
-}
-
 /** Forward of nodes first..last. What they take from outside is at hand as it was kept (or produced, for the
  *  segment's input). */
 static void emit_forward(struct cs_planner *p, struct cs_oplist *list, int32_t first, int32_t last,
@@ -94,7 +65,8 @@ static void emit_forward(struct cs_planner *p, struct cs_oplist *list, int32_t f
                 hand.layout[t][hand.n[t]++] = want;
             }
         }
-        emit_node_forward(p, list, i, phase);
+        cs__emit_compute(p->builder, list, phase, node->label,
+                         cs__node_cost(&p->builder->costing, segment, node, &p->space[i], CS_PASS_FORWARD));
     }
     if (last == segment->n_nodes - 1 && segment->out != CS_NO_TENSOR) {
         const struct cs_tensor *out = &segment->tensors[segment->out];
@@ -172,20 +144,9 @@ static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int
     if (half == HALF_BOTH || !cs__node_is_product(node)) {
         emit_regather(p, list, i);
     }
-    if (cs__planner_is_ring(p, node)) {
-        cs__plan_ring_backward(p, list, i);
-        emit_gradient_moves(p, list, i);
-        return;
-    }
     if (!cs__node_is_product(node)) {
-        if (node->exchange == CS_EXCHANGE_OUTPUT) {
-            emit_exchange(p, list, i, CS_PHASE_BACKWARD);
-        }
         cs__emit_compute(builder, list, CS_PHASE_BACKWARD, node->label,
                          cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_BACKWARD));
-        if (node->exchange == CS_EXCHANGE_INPUT) {
-            emit_exchange(p, list, i, CS_PHASE_BACKWARD);
-        }
         emit_gradient_moves(p, list, i);
         return;
     }
@@ -306,13 +267,6 @@ static void sum_params(struct cs_planner *p, struct cs_plan *plan)
             const struct cs_tensor *param = &p->segment->tensors[node->par[k]];
             struct cs_layout layout = cs__space_gradient(&p->space[i], param);
             int64_t n = cs__sharding_elements(sharding, param, &layout);
-            if (param->shared) {
-                continue;
-            }
-            if (cs__planner_is_expert(p, param)) {
-                plan->params.n_expert += n;
-                continue;
-            }
             if (param->tied) {
                 plan->params.n_tied += n;
                 continue;
@@ -341,11 +295,10 @@ static void measure(struct cs_planner *p, struct cs_plan *plan)
                 cs__tensor_bytes(costing, &segment->tensors[t], elements);
         }
     }
-    int64_t ring = cs__planner_ring_bytes(p);
-    plan->forward_temp_bytes = cs__planner_forward_temp(p, p->saved) + ring;
-    plan->backward_temp_bytes = cs__planner_backward_temp(p) + 2 * ring;
+    plan->forward_temp_bytes = cs__planner_forward_temp(p, p->saved);
+    plan->backward_temp_bytes = cs__planner_backward_temp(p);
     if (segment->is_layer && p->recompute == CS_RECOMPUTE_FULL) {
-        int64_t again = cs__planner_forward_temp(p, p->wanted) + ring;
+        int64_t again = cs__planner_forward_temp(p, p->wanted);
         plan->backward_temp_bytes = again > plan->backward_temp_bytes ? again : plan->backward_temp_bytes;
     }
 }

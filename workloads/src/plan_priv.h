@@ -67,18 +67,4 @@ int64_t cs__planner_forward_temp(const struct cs_planner *planner, const bool ke
 /** The same for gradients in the backward pass, gathered copies of kept tensors included. */
 int64_t cs__planner_backward_temp(const struct cs_planner *planner);
 
-/* Ring attention: keys and values (backward: their gradients too) go round the context-parallel ranks while
- * each computes with what it has. */
-
-/** Does the node run as a ring? */
-bool cs__planner_is_ring(const struct cs_planner *planner, const struct cs_node *node);
-/** Bytes of keys and values that are on their way at a time; 0 without a ring. */
-int64_t cs__planner_ring_bytes(const struct cs_planner *planner);
-void cs__plan_ring_forward(struct cs_planner *planner, struct cs_oplist *list, int32_t node,
-                           enum cs_phase phase);
-void cs__plan_ring_backward(struct cs_planner *planner, struct cs_oplist *list, int32_t node);
-
-/** Is the parameter an expert's? */
-bool cs__planner_is_expert(const struct cs_planner *planner, const struct cs_tensor *param);
-
 #endif

@@ -51,54 +51,14 @@ static bool devices_product(const struct subject *x)
                                (int)s->mp, (int)s->cp, (int)s->pp, (int)x->shape->n_devices);
 }
 
-static bool cp_fits(const struct subject *x)
+static bool cp_modelled(const struct subject *x)
 {
-    const int64_t cp = x->s->cp;
-    const int64_t parts = cp * (x->s->cp_kind == CS_CP_RING ? 2 : 1) * (x->s->sp ? x->s->mp : 1);
-    if (cp == 1) {
-        return true;
-    }
-    if (x->training->seq_length % parts != 0) {
-        return REFUSE(
-            x, "sequence length %lld is not divisible by the %lld parts of cp=%d (two a rank in a ring%s)",
-            (long long)x->training->seq_length, (long long)parts, (int)cp,
-            x->s->sp ? ", times mp under sp" : "");
-    }
-    return x->training->flash_attention ||
-           REFUSE(x, "context parallelism (cp=%d) needs flash attention", (int)cp);
+    return x->s->cp == 1 || REFUSE(x, "context parallelism (cp=%d) is not generated", (int)x->s->cp);
 }
 
-static bool ulysses_heads(const struct subject *x)
+static bool ep_modelled(const struct subject *x)
 {
-    const int64_t ranks = (int64_t)x->s->cp * x->s->mp;
-    return x->s->cp == 1 || x->s->cp_kind != CS_CP_ULYSSES ||
-           (x->model->n_heads % ranks == 0 && x->model->n_kv_heads % ranks == 0) ||
-           REFUSE(x, "Ulysses shares %lld heads and %lld key-value heads over cp*mp = %lld ranks",
-                  (long long)x->model->n_heads, (long long)x->model->n_kv_heads, (long long)ranks);
-}
-
-static bool ep_fits(const struct subject *x)
-{
-    const struct cs_strategy *s = x->s;
-    const int64_t ranks = (int64_t)s->dp * s->cp * s->mp;
-    if (s->ep == 1) {
-        return true;
-    }
-    if (x->model->n_experts == 0) {
-        return REFUSE(x, "expert parallelism (ep=%d) needs a mixture of experts", (int)s->ep);
-    }
-    if (x->model->n_experts % s->ep != 0) {
-        return REFUSE(x, "%d experts are not divisible by ep=%d", (int)x->model->n_experts, (int)s->ep);
-    }
-    return ranks % s->ep == 0 ||
-           REFUSE(x, "dp*cp*mp = %lld is not divisible by ep=%d", (long long)ranks, (int)s->ep);
-}
-
-static bool experts_need_sp(const struct subject *x)
-{
-    return x->model->n_experts == 0 || x->s->mp == 1 || x->s->sp ||
-           REFUSE(x, "experts under mp=%d need sequence parallel (sp): tokens are shared out over mp",
-                  (int)x->s->mp);
+    return x->s->ep == 1 || REFUSE(x, "expert parallelism (ep=%d) needs a mixture of experts", (int)x->s->ep);
 }
 
 static struct cs_pipeline pipeline_of(const struct subject *x)
@@ -215,15 +175,8 @@ static bool kv_heads_divisible(const struct subject *x)
 
 static bool ffn_divisible(const struct subject *x)
 {
-    int64_t shared = x->model->n_shared_experts * x->model->expert_ffn;
-    bool dense = x->model->n_experts == 0 || x->model->first_dense_layers > 0;
-    int64_t ffn = dense ? x->model->ffn : shared;
-    if (shared % x->s->mp != 0) {
-        return REFUSE(x, "the shared experts' ffn %lld is not divisible by mp=%d", (long long)shared,
-                      (int)x->s->mp);
-    }
-    return ffn % x->s->mp == 0 ||
-           REFUSE(x, "ffn %lld is not divisible by mp=%d", (long long)ffn, (int)x->s->mp);
+    return x->model->ffn % x->s->mp == 0 ||
+           REFUSE(x, "ffn %lld is not divisible by mp=%d", (long long)x->model->ffn, (int)x->s->mp);
 }
 
 static bool vocab_divisible(const struct subject *x)
@@ -305,10 +258,8 @@ static const struct rule rules[] = {
     {"degrees-positive", degrees_positive},
     {"placement-complete", placement_complete},
     {"devices-product", devices_product},
-    {"cp-fits", cp_fits},
-    {"ulysses-heads", ulysses_heads},
-    {"ep-fits", ep_fits},
-    {"experts-need-sp", experts_need_sp},
+    {"cp-not-generated", cp_modelled},
+    {"ep-needs-experts", ep_modelled},
     {"vpp-fits-schedule", vpp_fits},
     {"places-countable", places_countable},
     {"dualpipe-even", dualpipe_even},

@@ -11,8 +11,7 @@ struct cs_spread cs__spread(const struct cs_builder *builder)
     spread.sharded = spread.op > 1;
     spread.scatter_always = spread.sharded && s->zero >= 2;
     spread.gather_always = spread.sharded && s->zero == 3;
-    spread.expert_op = cs__builder_group_size(builder, CS_GROUP_EOP);
-    spread.reduces = spread.op * spread.dpx > 1 || cs__builder_group_size(builder, CS_GROUP_EDP) > 1;
+    spread.reduces = spread.op * spread.dpx > 1;
     return spread;
 }
 
@@ -152,7 +151,6 @@ static void fill_buckets(struct cs_chunk *chunk)
     struct cs_arena *arena = &builder->trace->arena;
     double gradient = (double)cs_dtype_bytes(training->gradient_dtype);
     int64_t op = cs__builder_group_size(builder, CS_GROUP_OP);
-    int64_t expert_op = cs__builder_group_size(builder, CS_GROUP_EOP);
     chunk->buckets = CS_ARENA_NEW(arena, struct cs_bucket, chunk->n_items);
     chunk->bucket_of = CS_ARENA_NEW(arena, int32_t, chunk->n_items);
     bool open = false;
@@ -163,14 +161,12 @@ static void fill_buckets(struct cs_chunk *chunk)
         struct cs_bucket *bucket = &chunk->buckets[chunk->n_buckets - 1];
         bucket->first = item;
         bucket->n_params += cs__chunk_params(chunk, item);
-        bucket->n_expert += cs__chunk_plan(chunk, 0, item)->params.n_expert;
         chunk->bucket_of[item] = chunk->n_buckets - 1;
-        open = (double)(bucket->n_params + bucket->n_expert) * gradient < training->bucket_bytes;
+        open = (double)bucket->n_params * gradient < training->bucket_bytes;
     }
     for (int32_t i = 0; i < chunk->n_buckets; i++) {
         struct cs_bucket *bucket = &chunk->buckets[i];
         bucket->n_shard = (bucket->n_params + op - 1) / op;
-        bucket->n_expert_shard = (bucket->n_expert + expert_op - 1) / expert_op;
     }
 }
 

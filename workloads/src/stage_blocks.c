@@ -41,21 +41,15 @@ void cs__stage_prologue(const struct cs_stage *stage, struct cs_oplist *list, co
             cs__emit_collective(builder, list, CS_LANE_DP, CS_GROUP_OP, CS_COLL_ALL_GATHER,
                                 CS_PHASE_OPTIMIZER, "weights",
                                 chunk->buckets[i].n_shard * spread.op * weight_elt(stage));
-            cs__emit_collective(builder, list, CS_LANE_DP, CS_GROUP_EOP, CS_COLL_ALL_GATHER,
-                                CS_PHASE_OPTIMIZER, "expert weights",
-                                chunk->buckets[i].n_expert_shard * spread.expert_op * weight_elt(stage));
             emit_event(stage, list, CS_OP_RECORD, CS_LANE_DP, CS_EVENT_WEIGHTS_DONE);
         }
     }
 }
 
-/** Bytes of an item's weights when gathered: those of experts, or the others. */
-static int64_t gathered_bytes(const struct cs_chunk *chunk, int32_t item, bool experts)
+static int64_t gathered_bytes(const struct cs_chunk *chunk, int32_t item, int64_t op)
 {
-    const struct cs_builder *builder = chunk->stage->builder;
-    int64_t op = cs__builder_group_size(builder, experts ? CS_GROUP_EOP : CS_GROUP_OP);
-    int64_t n = experts ? cs__chunk_plan(chunk, 0, item)->params.n_expert : cs__chunk_params(chunk, item);
-    return experts && op == 1 ? 0 : (n + op - 1) / op * op * weight_elt(chunk->stage);
+    int64_t shard = (cs__chunk_params(chunk, item) + op - 1) / op;
+    return shard * op * weight_elt(chunk->stage);
 }
 
 /** ZeRO 3: ask for the weights of an item; there is room for them from now on. */
@@ -64,23 +58,21 @@ static void emit_gather(const struct cs_chunk *chunk, struct cs_oplist *list, in
 {
     const struct cs_stage *stage = chunk->stage;
     struct cs_builder *builder = stage->builder;
-    int64_t bytes = gathered_bytes(chunk, item, false);
-    int64_t expert_bytes = gathered_bytes(chunk, item, true);
-    cs__oplist_alloc(list, CS_MEM_BUFFERS, bytes + expert_bytes, cs__builder_label(builder, "weights"));
+    int64_t bytes = gathered_bytes(chunk, item, cs__builder_group_size(builder, CS_GROUP_OP));
+    cs__oplist_alloc(list, CS_MEM_BUFFERS, bytes, cs__builder_label(builder, "weights"));
     emit_event(stage, list, CS_OP_RECORD, CS_LANE_COMPUTE, CS_EVENT_GATHER_READY);
     emit_event(stage, list, CS_OP_WAIT, CS_LANE_GATHER, CS_EVENT_GATHER_READY);
     cs__emit_collective(builder, list, CS_LANE_GATHER, CS_GROUP_GATHER, CS_COLL_ALL_GATHER, phase, "weights",
                         bytes);
-    cs__emit_collective(builder, list, CS_LANE_GATHER, CS_GROUP_EGATHER, CS_COLL_ALL_GATHER, phase,
-                        "expert weights", expert_bytes);
     emit_event(stage, list, CS_OP_RECORD, CS_LANE_GATHER, CS_EVENT_GATHER_DONE);
 }
 
 static void drop_gathered(const struct cs_chunk *chunk, struct cs_oplist *list, int32_t item)
 {
-    cs__oplist_free_mem(list, CS_MEM_BUFFERS,
-                        gathered_bytes(chunk, item, false) + gathered_bytes(chunk, item, true),
-                        cs__builder_label(chunk->stage->builder, "weights"));
+    struct cs_builder *builder = chunk->stage->builder;
+    int64_t op = cs__builder_group_size(builder, CS_GROUP_OP);
+    cs__oplist_free_mem(list, CS_MEM_BUFFERS, gathered_bytes(chunk, item, op),
+                        cs__builder_label(builder, "weights"));
 }
 
 /** Hand on the output, or the gradient of the input. */
@@ -132,22 +124,6 @@ void cs__chunk_forward(const struct cs_chunk *chunk, struct cs_oplist *list, con
     emit_send(chunk, list, false, cs__chunk_plan(chunk, pass->part, chunk->n_items - 1)->out_bytes);
 }
 
-/** The same for the experts of a bucket, whose copies are on other ranks. */
-static void emit_expert_reduction(const struct cs_stage *stage, struct cs_oplist *list,
-                                  const struct cs_bucket *bucket, const struct cs_spread *spread, bool last)
-{
-    int64_t shard_bytes = bucket->n_expert_shard * gradient_elt(stage);
-    if (spread->expert_op > 1) {
-        cs__emit_collective(stage->builder, list, CS_LANE_DP, CS_GROUP_EOP, CS_COLL_REDUCE_SCATTER,
-                            CS_PHASE_GRADIENT, "expert gradients", shard_bytes * spread->expert_op);
-    }
-    if (last) {
-        cs__emit_collective(stage->builder, list, CS_LANE_DP,
-                            spread->expert_op > 1 ? CS_GROUP_EDPX : CS_GROUP_EDP, CS_COLL_ALL_REDUCE,
-                            CS_PHASE_GRADIENT, "expert gradients", shard_bytes);
-    }
-}
-
 /** Gradients of a bucket are complete: reduce them over the copies, while backward goes on. */
 static void emit_reduction(const struct cs_chunk *chunk, struct cs_oplist *list, int32_t index, bool last)
 {
@@ -172,7 +148,6 @@ static void emit_reduction(const struct cs_chunk *chunk, struct cs_oplist *list,
         cs__emit_collective(builder, list, CS_LANE_DP, CS_GROUP_DP, CS_COLL_ALL_REDUCE, CS_PHASE_GRADIENT,
                             "gradients", bucket->n_params * gradient_elt(stage));
     }
-    emit_expert_reduction(stage, list, bucket, &spread, last);
     if (spread.scatter_always) {
         emit_event(stage, list, CS_OP_RECORD, CS_LANE_DP, CS_EVENT_GRADIENT_DONE);
     } else if (index == chunk->n_buckets - 1) {

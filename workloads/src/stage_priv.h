@@ -62,7 +62,6 @@ struct cs_stage {
 struct cs_spread {
     int64_t op;          /* ranks of an optimizer group */
     int64_t dpx;         /* groups of them (x cp) */
-    int64_t expert_op;   /* ranks that share out the optimizer states of experts */
     bool sharded;        /* op > 1 */
     bool scatter_always; /* zero >= 2: gradients are scattered in every micro-batch */
     bool gather_always;  /* zero 3: weights are gathered for every pass of a layer */

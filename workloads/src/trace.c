@@ -73,8 +73,7 @@ static int32_t slot_block(struct maker *m, const struct cs_slot *slot)
         variant = pass.first;
     } else if (pass.kind != CS_SLOT_INPUT) {
         bool last = ++m->done[slot->chunk].weight == m->n_units;
-        pass.last = last && m->spread.reduces &&
-                    (!m->spread.scatter_always || m->spread.dpx > 1 || m->builder->model->n_experts > 0);
+        pass.last = last && m->spread.reduces && (!m->spread.scatter_always || m->spread.dpx > 1);
         pass.outstanding = m->spread.scatter_always ? m->outstanding : 0;
         m->outstanding = cs__chunk_outstanding(chunk);
         variant = pass.last + 2 * pass.outstanding;
@@ -188,7 +187,7 @@ static void fill_figures(struct cs_builder *builder)
     trace->n_tokens = (double)training->global_batch * (double)training->seq_length;
     trace->model_flop = cs_model_step_flop(builder->model, trace->n_tokens, training->seq_length);
     trace->model_state_bytes =
-        (double)cs_model_trained_params(builder->model) *
+        (double)cs_model_params(builder->model) *
         (double)(cs_dtype_bytes(training->dtype) + cs_dtype_bytes(training->gradient_dtype) +
                  cs__optimizer_bytes(training));
 }

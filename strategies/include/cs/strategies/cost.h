@@ -4,8 +4,7 @@
  *
  * Operator times (cs_chip_op_time_s), collectives (cs_coll_plan_build and the closed form of collective.h)
  * and the operations themselves (cs/workloads/stage_cost.h) are those of the simulator. What is left out is
- * contention: nothing here waits for somebody else's traffic, but for what a rank's own weights and gradients
- * need of its NIC together.
+ * contention: nothing here ever waits for somebody else's traffic.
  *
  * The time is that of a max-plus system: one rank of every stage, those whose other coordinates are 0; a
  * pass begins when the pass before it and what it waits for have ended; a message, a gathered weight and a
@@ -31,7 +30,7 @@ struct cs_cost_scale {
 /** What the closed form says of a strategy. */
 struct cs_estimate {
     double bound_s;            /* no simulation takes less; 0 when the schedule has no closed form here */
-    double time_s;             /* the guess: the bound without its allowance for rounding */
+    double time_s;             /* the guess: the bound and what contention adds to it */
     int64_t peak_memory_bytes; /* of the fullest rank, as the ledger has it; runtime's reserve included.
                                   A lower bound when devices differ */
     double state_bytes;        /* of that, the model state of the fullest rank */

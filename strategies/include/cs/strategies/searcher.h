@@ -14,9 +14,8 @@ struct cs_objective {
     const char *name;
     const char *summary;
     bool higher_is_better;
-    /** @unit of the objective; finite for a simulated strategy. Depends on a step's time monotonously, and
-     *  beside it on memory and what the study says only: a bound of the time gives one of the value. Pure. */
-    double (*value)(const struct cs_metrics *metrics, const struct cs_study *study);
+    /** @unit of the objective; finite for a simulated strategy. Pure. */
+    double (*value)(const struct cs_metrics *metrics, const struct cs_strategy *strategy);
 };
 extern const struct cs_objective cs_objectives[]; /* ends with a NULL name; the first is the default */
 const struct cs_objective *cs_objective_find(const char *name);

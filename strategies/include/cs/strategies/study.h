@@ -25,22 +25,9 @@ struct cs_axis {
     int32_t *values; /* in the study's arena, in the order of the file */
 };
 
-enum cs_comparison { CS_LESS, CS_LESS_EQUAL, CS_GREATER, CS_GREATER_EQUAL, CS_EQUAL, CS_UNEQUAL };
-
-/** A user's rule, "mp <= 8" or "cross_node_comm_fraction < 0.2": a key or a result against a value. */
-struct cs_user_rule {
-    const char *text; /* in one spelling */
-    int32_t key;      /* enum cs_key, -1 = a result */
-    int32_t result;   /* of the results that rules may name */
-    enum cs_comparison comparison;
-    double value; /* @unit of the key or result, base unit */
-};
-
 struct cs_constraints {
     double memory_margin;        /* @unit ratio >= 1: peak x margin must fit in a device's memory */
     double cross_node_comm_frac; /* share of the step; infinity = no limit */
-    int32_t n_rules;
-    struct cs_user_rule *rules; /* in the study's arena */
 };
 
 /** How the platform behaves and which algorithms its collectives take. Lists live in the study's arenas. */
@@ -70,7 +57,6 @@ struct cs_search_settings {
     double candidate_limit_s; /* wall clock of one candidate, 0 = none */
     int64_t simulation_limit; /* simulations of the search, 0 = none */
     int64_t n_top;            /* entries of the ranking that are shown, and that exhaustive proves */
-    double device_hour_cost;  /* @unit money per device and hour; 1 when the study does not say */
     uint64_t seed;
 };
 
@@ -119,21 +105,6 @@ CS_MUST_CHECK cs_status cs_study_load(struct cs_study *study, const struct cs_st
                                       struct cs_err *err);
 /** Safe on a zeroed struct and twice. */
 void cs_study_release(struct cs_study *study);
-
-/** The first rule about keys that a strategy breaks, NULL when it keeps them all. Pure. */
-const struct cs_user_rule *cs_user_rule_broken_by(const struct cs_study *study,
-                                                  const struct cs_strategy *strategy);
-/** The first rule about results that these break, NULL when they keep them all; *value is the result
- *  (@unit of the result). Pure. */
-const struct cs_user_rule *cs_user_rule_broken_by_result(const struct cs_study *study,
-                                                         const struct cs_metrics *metrics, double *value);
-
-/** Read a platform description from a file of its own: the keys of a study's `platform` block at the top
- * level.
- *  @param[out] spec texts live in the study, of which only the catalogue is loaded besides. Release the
- * study. */
-CS_MUST_CHECK cs_status cs_description_load(struct cs_study *study, const struct cs_study_source *source,
-                                            struct cs_topology_spec *spec, struct cs_err *err);
 
 /** Pin the keys that `text` ("mp=8,recompute=full") gives, for a search of the rest. A key that the study
  *  searches as a list is CS_E_INPUT naming both places. */
