@@ -242,7 +242,6 @@ json_t *cs_report_search_json(const struct cs_search_report *report, const struc
         [CS_SEARCH_FINISHED] = "finished",
         [CS_SEARCH_TIME_LIMIT] = "time-limit",
         [CS_SEARCH_INTERRUPTED] = "interrupted",
-        [CS_SEARCH_SIMULATION_LIMIT] = "simulation-limit",
     };
     const struct cs_search_result *result = report->result;
     json_t *object = json_object();

@@ -29,9 +29,7 @@ const struct cs_objective cs_objectives[] = {
     {NULL, NULL, false, NULL},
 };
 
-const struct cs_searcher *const cs_searchers[] = {&cs__searcher_exhaustive,   &cs__searcher_bayes,
-                                                  &cs__searcher_evolutionary, &cs__searcher_random,
-                                                  &cs__searcher_enumerate,    NULL};
+const struct cs_searcher *const cs_searchers[] = {&cs__searcher_exhaustive, NULL};
 
 const struct cs_objective *cs_objective_find(const char *name)
 {

@@ -60,9 +60,7 @@ static void random_strategy(struct cs_strategy *s, struct cs_training *t, int32_
     s->op = random_power(s->dp);
     s->zero = 1 + pick(3);
     s->sp = pick(2);
-    s->schedule = pick(2) ? CS_SCHED_1F1B : (enum cs_schedule)pick(CS_N_SCHEDULES);
-    s->vpp = s->schedule == CS_SCHED_INTERLEAVED || s->schedule == CS_SCHED_ZERO_BUBBLE_V ? 2 : 1;
-    s->seq_split = 1 << pick(3);
+    s->schedule = pick(2) ? CS_SCHED_1F1B : CS_SCHED_GPIPE;
     s->micro_batch = 1 + pick(2);
     s->recompute = pick(CS_N_RECOMPUTE);
     if (pick(3) == 0) {
@@ -71,7 +69,7 @@ static void random_strategy(struct cs_strategy *s, struct cs_training *t, int32_
     }
     cs_strategy_canonicalise(s);
     *t = (struct cs_training){
-        .global_batch = (int64_t)s->dp * s->micro_batch * (s->pp * (1 + pick(2)) + pick(10)),
+        .global_batch = (int64_t)s->dp * s->micro_batch * (s->pp + pick(10)),
         .seq_length = 1024,
         .dtype = CS_DTYPE_BF16,
         .gradient_dtype = CS_DTYPE_FP32,

@@ -1,8 +1,10 @@
 /* Operator costs from local shapes. */
 #include "cost_priv.h"
 
-/* A fused causal kernel skips blocks above the diagonal (Dao, arXiv 2307.08691, section 3.1.1: 1.7 to 1.8
- * times faster). Model flops count the whole matrix, as Narayanan et al. (arXiv 2104.04473) do. */
+/* Share of the score matrix that a fused causal kernel works on: blocks above the diagonal are skipped, which
+ * leaves (1 + block/s)/2 of them (Dao, arXiv 2307.08691, section 3.1.1: 1.7 to 1.8 times faster). Model flops
+ * count the whole matrix, as Narayanan et al. (arXiv 2104.04473) do. */
+#define CAUSAL_FLASH_FRAC 0.5
 #define FLASH_BACKWARD_FACTOR 2.5
 
 int64_t cs__tensor_bytes(const struct cs_costing *costing, const struct cs_tensor *tensor, int64_t elements)
@@ -141,7 +143,7 @@ static struct cs_op_cost attention_cost(const struct cs_costing *costing, const 
                               .batch = p.batch,
                               .n_kernels = 1};
     if (flash) {
-        cost.flop *= 2 * costing->causal_frac;
+        cost.flop *= 2 * (costing->causal ? CAUSAL_FLASH_FRAC : 1.0);
     }
     if (pass == CS_PASS_BACKWARD && flash) {
         cost.kind = CS_OPKIND_FLASH_BACKWARD;
@@ -243,7 +245,7 @@ double cs__node_model_flop(const struct cs_costing *costing, const struct cs_seg
                            const struct cs_node *node, const struct cs_space *space)
 {
     struct cs_costing whole = *costing;
-    whole.causal_frac = 1.0;
+    whole.causal = false;
     switch (node->work) {
     case CS_WORK_MATMUL:
     case CS_WORK_BATCH_MATMUL:

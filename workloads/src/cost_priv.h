@@ -17,7 +17,7 @@ struct cs_costing {
     const struct cs_sharding *sharding;
     enum cs_dtype dtype;
     enum cs_dtype gradient_dtype;
-    double causal_frac; /* share of queries times keys that a fused kernel works on */
+    bool causal;
 };
 
 /** Bytes of `elements` elements of a tensor. */

@@ -68,9 +68,6 @@ struct cs_node {
     bool no_backward; /* nothing to do and nothing to pass on */
 };
 
-/** An activation times parameters: backward has a product for each of the two. */
-bool cs__node_is_product(const struct cs_node *node);
-
 #define CS_SEGMENT_TENSORS_MAX 64
 #define CS_SEGMENT_NODES_MAX 48
 #define CS_NO_TENSOR 255
@@ -92,9 +89,6 @@ struct cs_run_of {
     int32_t segment;
     int32_t count;
 };
-
-/** The axes every graph has, by index. */
-enum { CS_AXIS_OF_BATCH, CS_AXIS_OF_SEQ, CS_AXIS_OF_KEYS };
 
 #define CS_GRAPH_AXES_MAX 32
 #define CS_GRAPH_SEGMENTS_MAX 6

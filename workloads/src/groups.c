@@ -27,7 +27,6 @@ static unsigned group_digits(const struct cs_builder *builder, enum cs_group gro
     case CS_GROUP_NORM:
         return mp | BIT(DIGIT_PP) | (builder->strategy.op > 1 ? BIT(DIGIT_DP_IN) : 0);
     case CS_GROUP_EMBEDDING:
-    case CS_GROUP_MIRROR:
         return BIT(DIGIT_PP);
     case CS_N_GROUPS:
         break;
@@ -85,12 +84,7 @@ int64_t cs__builder_group_size(const struct cs_builder *builder, enum cs_group g
     int32_t size[N_DIGITS];
     digit_sizes(builder, size);
     if (group == CS_GROUP_EMBEDDING) {
-        int32_t chunk;
-        const struct cs_pipeline *p = &builder->pipeline;
-        return cs__pipeline_stage_of(p, p->n_places - 1, 0, &chunk) > 0 ? 2 : 1;
-    }
-    if (group == CS_GROUP_MIRROR) {
-        return builder->pipeline.mirrored ? 2 : 1;
+        return builder->strategy.pp > 1 ? 2 : 1;
     }
     unsigned digits = group_digits(builder, group);
     int64_t product = 1;
@@ -102,8 +96,8 @@ int64_t cs__builder_group_size(const struct cs_builder *builder, enum cs_group g
 
 void cs__groups_comm(const struct cs_builder *builder, enum cs_group group, struct cs_comm *comm)
 {
-    static const char *const names[CS_N_GROUPS] = {"tp",     "tp-copies", "cp",   "dp",        "op",
-                                                   "gather", "dpx",       "norm", "embedding", "mirror"};
+    static const char *const names[CS_N_GROUPS] = {"tp",     "tp-copies", "cp",   "dp",       "op",
+                                                   "gather", "dpx",       "norm", "embedding"};
     struct cs_arena *arena = &builder->trace->arena;
     const int32_t n_ranks = builder->trace->n_ranks;
     int32_t size[N_DIGITS];
@@ -112,14 +106,13 @@ void cs__groups_comm(const struct cs_builder *builder, enum cs_group group, stru
     digit_order(builder, order);
     unsigned digits = group_digits(builder, group);
     bool ends_only = group == CS_GROUP_EMBEDDING;
-    bool mirror = group == CS_GROUP_MIRROR;
     int32_t group_size = (int32_t)cs__builder_group_size(builder, group);
     int32_t n_groups = n_ranks / (ends_only ? builder->strategy.pp : group_size);
     *comm = (struct cs_comm){.name = names[group], .n_groups = n_groups};
     if (group == CS_GROUP_OP && cs__builder_group_size(builder, CS_GROUP_DPX) == 1) {
         comm->name = names[CS_GROUP_DP];
     }
-    comm->spans_stages = group == CS_GROUP_NORM || ends_only || mirror;
+    comm->spans_stages = group == CS_GROUP_NORM || ends_only;
     comm->group_first = CS_ARENA_NEW(arena, int32_t, n_groups + 1);
     comm->members = CS_ARENA_NEW(arena, int32_t, (int64_t)n_groups * group_size);
     comm->group_of_rank = CS_ARENA_NEW(arena, int32_t, n_ranks);
@@ -140,10 +133,6 @@ void cs__groups_comm(const struct cs_builder *builder, enum cs_group group, stru
             if (d == DIGIT_PP && ends_only) {
                 member = digit == 0 || digit == size[d] - 1;
                 position = digit == 0 ? 0 : 1;
-            } else if (d == DIGIT_PP && mirror) {
-                position = digit < size[d] / 2 ? 0 : 1;
-                at += (position == 0 ? digit : size[d] - 1 - digit) * at_scale;
-                at_scale *= size[d] / 2;
             } else if (digits & BIT(d)) {
                 position += digit * position_scale;
                 position_scale *= size[d];
@@ -159,7 +148,7 @@ void cs__groups_comm(const struct cs_builder *builder, enum cs_group group, stru
     }
 }
 
-void cs__groups_chan(const struct cs_builder *builder, struct cs_channel channel, struct cs_chan *chan)
+void cs__groups_chan(const struct cs_builder *builder, enum cs_channel channel, struct cs_chan *chan)
 {
     const struct cs_strategy *strategy = &builder->strategy;
     struct cs_arena *arena = &builder->trace->arena;
@@ -172,21 +161,14 @@ void cs__groups_chan(const struct cs_builder *builder, struct cs_channel channel
                                     [CS_DIM_PP] = strategy->pp};
         stride *= coord[strategy->placement[i]];
     }
-    const char *name = channel.forward ? "pp-forward" : "pp-backward";
-    *chan = (struct cs_chan){.name = builder->pipeline.n_chunks == 1
-                                         ? name
-                                         : cs_arena_printf(arena, "%s %d", name, (int)channel.chunk)};
+    *chan = (struct cs_chan){.name = channel == CS_CHANNEL_FORWARD ? "pp-forward" : "pp-backward"};
     chan->peer = CS_ARENA_NEW(arena, int32_t, n_ranks);
     chan->source = CS_ARENA_NEW(arena, int32_t, n_ranks);
     for (int32_t rank = 0; rank < n_ranks; rank++) {
-        chan->peer[rank] = chan->source[rank] = -1;
-    }
-    for (int32_t rank = 0; rank < n_ranks; rank++) {
         int32_t stage = cs_strategy_coord(strategy, rank, CS_DIM_PP);
-        int32_t next = cs__pipeline_next(&builder->pipeline, stage, channel.chunk, channel.forward);
-        if (next >= 0 && next != stage) {
-            chan->peer[rank] = rank + (next - stage) * stride;
-            chan->source[chan->peer[rank]] = rank;
-        }
+        int32_t next = stage + 1 < strategy->pp ? rank + stride : -1;
+        int32_t previous = stage > 0 ? rank - stride : -1;
+        chan->peer[rank] = channel == CS_CHANNEL_FORWARD ? next : previous;
+        chan->source[rank] = channel == CS_CHANNEL_FORWARD ? previous : next;
     }
 }

@@ -18,10 +18,8 @@ static void whole_init(struct whole *whole, const struct cs_model *model, int64_
     /* Flash attention off: the score products are then nodes like any other. */
     cs__graph_build(&whole->graph, &whole->arena, model, 1, seq_length, false);
     cs__sharding_init(&whole->sharding, &whole->graph, &undivided);
-    whole->costing = (struct cs_costing){.sharding = &whole->sharding,
-                                         .dtype = CS_DTYPE_BF16,
-                                         .gradient_dtype = CS_DTYPE_FP32,
-                                         .causal_frac = 1.0};
+    whole->costing = (struct cs_costing){
+        .sharding = &whole->sharding, .dtype = CS_DTYPE_BF16, .gradient_dtype = CS_DTYPE_FP32};
 }
 
 static int64_t segment_params(const struct whole *whole, const struct cs_segment *segment)

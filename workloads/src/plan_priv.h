@@ -14,17 +14,13 @@ struct cs_param_sum {
     int64_t n_tied;    /* the vocabulary matrix of a head that shares it with the embedding */
     int64_t n_partial; /* of n: copies on every tensor-parallel rank whose gradients have to be summed (sp) */
     int64_t n_copies;  /* of n: copies on ranks that share a key-value head */
-    int64_t n_expert;  /* of experts, not in n: each on one rank of an expert-parallel group */
 };
 
 struct cs_plan {
     struct cs_oplist forward;
-    struct cs_oplist backward; /* both gradients */
-    struct cs_oplist input;    /* schedules that split backward: without the products' weight gradients ... */
-    struct cs_oplist weight;   /* ... and these alone */
-    int64_t late_bytes;        /* kept from `input` to `weight`: operands and output gradients of products */
-    int64_t saved_bytes;       /* activations kept from forward to backward */
-    int64_t recomputed_bytes;  /* activations that exist only in backward (recomputation) */
+    struct cs_oplist backward;
+    int64_t saved_bytes;      /* activations kept from forward to backward */
+    int64_t recomputed_bytes; /* activations that exist only in backward (recomputation) */
     int64_t forward_temp_bytes, backward_temp_bytes; /* largest working set beside those */
     int64_t in_bytes, out_bytes;                     /* boundary tensors, one rank's part */
     struct cs_param_sum params;

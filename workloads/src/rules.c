@@ -61,89 +61,16 @@ static bool ep_modelled(const struct subject *x)
     return x->s->ep == 1 || REFUSE(x, "expert parallelism (ep=%d) needs a mixture of experts", (int)x->s->ep);
 }
 
-static struct cs_pipeline pipeline_of(const struct subject *x)
+static bool vpp_modelled(const struct subject *x)
 {
-    struct cs_pipeline pipeline;
-    cs__pipeline_init(&pipeline, x->s, cs_strategy_micro_batches(x->s, x->training));
-    return pipeline;
+    return x->s->vpp == 1 ||
+           REFUSE(x, "virtual stages (vpp=%d) need an interleaved schedule", (int)x->s->vpp);
 }
 
-static bool vpp_fits(const struct subject *x)
+static bool schedule_modelled(const struct subject *x)
 {
-    int32_t vpp = x->s->vpp;
-    const char *schedule = cs_schedule_names[x->s->schedule];
-    switch (x->s->schedule) {
-    case CS_SCHED_INTERLEAVED:
-        return vpp > 1 || x->s->pp == 1 || REFUSE(x, "schedule interleaved needs vpp above 1");
-    case CS_SCHED_ZERO_BUBBLE_V:
-        return vpp == 2 || x->s->pp == 1 ||
-               REFUSE(x, "schedule %s is two chunks a stage, vpp=2, not %d", schedule, (int)vpp);
-    case CS_SCHED_SEQPIPE:
-        return true;
-    case CS_SCHED_GPIPE:
-    case CS_SCHED_1F1B:
-    case CS_SCHED_ZERO_BUBBLE:
-    case CS_SCHED_DUALPIPE:
-    case CS_N_SCHEDULES:
-        break;
-    }
-    return vpp == 1 ||
-           REFUSE(x, "virtual stages (vpp=%d) need an interleaved schedule, not %s", (int)vpp, schedule);
-}
-
-static bool places_countable(const struct subject *x)
-{
-    int64_t places = (int64_t)x->s->pp * x->s->vpp;
-    return x->s->vpp <= CS_PLACES_MAX ||
-           REFUSE(x, "pp*vpp = %lld with vpp above %d is more than a trace holds", (long long)places,
-                  CS_PLACES_MAX);
-}
-
-static bool dualpipe_even(const struct subject *x)
-{
-    return x->s->schedule != CS_SCHED_DUALPIPE || x->s->pp % 2 == 0 ||
-           REFUSE(x, "schedule dualpipe pairs stages: pp=%d must be even", (int)x->s->pp);
-}
-
-static bool slices_fit(const struct subject *x)
-{
-    const int32_t n = x->s->seq_split;
-    if (x->s->schedule != CS_SCHED_SEQPIPE || n <= 1) {
-        return true;
-    }
-    if (n > CS_PLACES_MAX || x->training->seq_length % ((int64_t)n * x->s->cp * (x->s->sp ? x->s->mp : 1))) {
-        return REFUSE(x, "sequence length %lld cannot be cut into seq_split=%d slices over cp=%d and mp=%d",
-                      (long long)x->training->seq_length, (int)n, (int)x->s->cp, (int)x->s->mp);
-    }
-    if (!x->training->flash_attention || x->s->cp > 1) {
-        return REFUSE(x, "seqpipe needs flash attention and cp=1");
-    }
-    return x->s->vpp == 1 || x->s->pp % n == 0 ||
-           REFUSE(x, "interleaved seqpipe takes turns of pp=%d slices, and seq_split=%d does not divide that",
-                  (int)x->s->pp, (int)n);
-}
-
-/** A list has a number per place, and the layers add up. */
-static bool lists_fit(const struct subject *x)
-{
-    struct cs_pipeline pipeline = pipeline_of(x);
-    const struct cs_per_place *lists[] = {&x->s->layers, &x->s->full_layers, &x->s->selective_layers};
-    int32_t sum = 0;
-    for (int32_t k = 0; k < CS_COUNT(lists); k++) {
-        if (lists[k]->n > 0 && lists[k]->n != pipeline.n_places) {
-            return REFUSE(x, "a list of %d numbers does not fit the %d places (pp*vpp) of the model",
-                          (int)lists[k]->n, (int)pipeline.n_places);
-        }
-    }
-    for (int32_t i = 0; i < x->s->layers.n; i++) {
-        sum += x->s->layers.at[i];
-        if (x->s->layers.at[i] == 0) {
-            return REFUSE(x, "place %d has no layer", (int)i);
-        }
-    }
-    return x->s->layers.n == 0 || sum == x->model->n_layers ||
-           REFUSE(x, "the stages' layers add up to %d, not to the model's %d", (int)sum,
-                  (int)x->model->n_layers);
+    return cs__schedule_known(x->s->schedule) ||
+           REFUSE(x, "schedule %s is not generated", cs_schedule_names[x->s->schedule]);
 }
 
 static bool dtype_modelled(const struct subject *x)
@@ -206,12 +133,7 @@ static bool position_long_enough(const struct subject *x)
 
 static bool layers_per_stage(const struct subject *x)
 {
-    int32_t places = pipeline_of(x).n_places;
-    if (places > x->s->pp && places > x->model->n_layers) {
-        return REFUSE(x, "%d layers cannot fill pp*vpp = %d*%d places", (int)x->model->n_layers,
-                      (int)x->s->pp, (int)x->s->vpp);
-    }
-    return places <= x->model->n_layers ||
+    return x->s->pp <= x->model->n_layers ||
            REFUSE(x, "%d layers cannot fill pp=%d stages", (int)x->model->n_layers, (int)x->s->pp);
 }
 
@@ -224,22 +146,10 @@ static bool batch_divisible(const struct subject *x)
 
 static bool micro_batches_fill(const struct subject *x)
 {
-    struct cs_pipeline pipeline = pipeline_of(x);
-    int64_t m = pipeline.n_micro_batches;
-    int64_t least = cs__pipeline_least(&pipeline);
-    int64_t multiple = cs__pipeline_multiple(&pipeline);
-    if (m < least && least == x->s->pp) {
-        return REFUSE(x, "%lld micro-batches are fewer than the pp=%d stages that %s has to fill",
-                      (long long)m, (int)x->s->pp, cs_schedule_names[x->s->schedule]);
-    }
-    if (m < least) {
-        return REFUSE(
-            x, "%lld micro-batches are fewer than the %lld that schedule %s needs to fill pp=%d stages",
-            (long long)m, (long long)least, cs_schedule_names[x->s->schedule], (int)x->s->pp);
-    }
-    return m % multiple == 0 ||
-           REFUSE(x, "%lld micro-batches are no multiple of %lld, which schedule %s needs", (long long)m,
-                  (long long)multiple, cs_schedule_names[x->s->schedule]);
+    int64_t m = cs_strategy_micro_batches(x->s, x->training);
+    return m >= cs__schedule_min_micro_batches(x->s->schedule, x->s->pp) ||
+           REFUSE(x, "%lld micro-batches are fewer than the pp=%d stages that %s has to fill", (long long)m,
+                  (int)x->s->pp, cs_schedule_names[x->s->schedule]);
 }
 
 static bool op_divides_dp(const struct subject *x)
@@ -260,9 +170,8 @@ static const struct rule rules[] = {
     {"devices-product", devices_product},
     {"cp-not-generated", cp_modelled},
     {"ep-needs-experts", ep_modelled},
-    {"vpp-fits-schedule", vpp_fits},
-    {"places-countable", places_countable},
-    {"dualpipe-even", dualpipe_even},
+    {"vpp-needs-interleaving", vpp_modelled},
+    {"schedule-not-generated", schedule_modelled},
     {"dtype-not-generated", dtype_modelled},
     {"optimizer-not-generated", optimizer_modelled},
     {"heads-divisible", heads_divisible},
@@ -273,8 +182,6 @@ static const struct rule rules[] = {
     {"sequence-divisible", seq_divisible},
     {"position-long-enough", position_long_enough},
     {"layers-per-stage", layers_per_stage},
-    {"lists-fit", lists_fit},
-    {"slices-fit", slices_fit},
     {"batch-divisible", batch_divisible},
     {"micro-batches-fill-pipeline", micro_batches_fill},
     {"op-divides-dp", op_divides_dp},

@@ -21,7 +21,6 @@ enum {
     OPT_OBJECTIVE,
     OPT_TIME_LIMIT,
     OPT_CANDIDATE_LIMIT,
-    OPT_SIMULATION_LIMIT,
     OPT_WORKERS,
     OPT_TOP,
     OPT_DRY_RUN,
@@ -59,9 +58,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         set_duration(args, "search.candidate_time_limit", arg, args->candidate_limit,
                      sizeof args->candidate_limit);
         return 0;
-    case OPT_SIMULATION_LIMIT:
-        cs__study_args_set(&args->study, "search.simulation_limit", arg);
-        return 0;
     case OPT_TOP:
         cs__study_args_set(&args->study, "search.top", strcmp(arg, "all") == 0 ? "1000000" : arg);
         return 0;
@@ -83,14 +79,11 @@ static void parse_args(struct search_args *args, int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"strategy", OPT_STRATEGY, "S", 0, "Pin these keys: mp=8,recompute=full", 0},
-        {"algorithm", OPT_ALGORITHM, "A", 0,
-         "How to search: exhaustive, bayes, evolutionary, random, enumerate", 0},
+        {"algorithm", OPT_ALGORITHM, "A", 0, "How to search: exhaustive", 0},
         {"objective", OPT_OBJECTIVE, "O", 0, "What is better: throughput, step_time or peak_memory", 0},
         {"time-limit", OPT_TIME_LIMIT, "T", 0, "Stop with the best so far (10min; a bare number is seconds)",
          0},
         {"candidate-time-limit", OPT_CANDIDATE_LIMIT, "T", 0, "Give up on a strategy after this long", 0},
-        {"simulation-limit", OPT_SIMULATION_LIMIT, "N", 0, "Stop with the best so far after N simulations",
-         0},
         {"workers", OPT_WORKERS, "N", 0, "Worker processes; one a processor without it", 0},
         {"top", OPT_TOP, "K", 0, "Entries of the ranking that are shown, or 'all'", 0},
         {"dry-run", OPT_DRY_RUN, NULL, 0, "Check everything and show the size of the space, simulate nothing",
@@ -162,7 +155,6 @@ static cs_status search(const struct search_args *args, const struct cs_study *s
     struct cs_simulator simulator = {0};
     struct cs_search_result result = {0};
     struct cs__progress progress;
-    struct cs_cost *cost = NULL;
     struct cs_report_origin origin = cs__origin("search");
     struct cs_search_report report = {study, space, &result};
     cs__progress_init(&progress, &args->output);
@@ -173,9 +165,6 @@ static cs_status search(const struct search_args *args, const struct cs_study *s
                                         .progress_context = &progress,
                                         .evaluate = evaluate,
                                         .evaluate_context = &simulator};
-    cost = cs_cost_new(&study->model, &study->training, simulator.routes, &simulator.options,
-                       &CS_COST_SCALE_NONE);
-    options.cost = cost;
     cs__catch_signals(); /* not before: they would pass to processes that should die of Ctrl-C */
     st = cs_search_run(&result, study, space, &options, err);
     cs__progress_end(&progress);
@@ -191,7 +180,6 @@ static cs_status search(const struct search_args *args, const struct cs_study *s
     *exit_code = exit_status(&result);
 out:
     cs_search_result_release(&result);
-    cs_cost_free(cost);
     cs_simulator_release(&simulator);
     return st;
 }

@@ -7,8 +7,7 @@
 
 #include "cs/base/yaml.h"
 #include "cs/engine/engine.h"
-#include "cs/platforms/ranktable.h"
-#include "cs/platforms/topology.h"
+#include "cs/platforms/platform.h"
 #include "cs/strategies/key.h"
 
 enum cs_axis_kind {
@@ -40,23 +39,12 @@ struct cs_runtime {
     double jitter_frac; /* `faults.jitter`: of computing times */
 };
 
-/** Times the platform's own figures, for asking what an upgrade is worth (`what_if`); 1 = as they are. Links
- * of a platform file can be scaled when the file carries its description (cs_topology_read). */
-struct cs_what_if {
-    double compute_frac;          /* @unit ratio: peaks of the matrix and vector units */
-    double memory_bandwidth_frac; /* @unit ratio: of the devices' memory */
-    double intra_bandwidth_frac;  /* @unit ratio: links inside nodes */
-    double inter_bandwidth_frac;  /* @unit ratio: links between nodes */
-    double latency_frac;          /* @unit ratio: of of all links */
-};
-
 struct cs_search_settings {
     const char *algorithm;    /* checked against cs_searcher_find */
     const char *objective;    /* checked against cs_objective_find */
     double time_limit_s;      /* wall clock of the search, 0 = none */
     double candidate_limit_s; /* wall clock of one candidate, 0 = none */
-    int64_t simulation_limit; /* simulations of the search, 0 = none */
-    int64_t n_top;            /* entries of the ranking that are shown, and that exhaustive proves */
+    int64_t n_top;            /* entries of the ranking that are shown */
     uint64_t seed;
 };
 
@@ -84,12 +72,7 @@ struct cs_study {
     const char *model_path;
     struct cs_model model;
     struct cs_catalogue *catalogue;
-    struct cs_platform platform;                /* devices in rank order */
-    const struct cs_topology_spec *description; /* of a described platform, what_if applied; else NULL */
-    struct cs_platform base;                    /* that the description varies; empty without */
-    struct cs_ranktable ranktable;              /* that gave the ranks; empty without */
-    FILE *platform_file;                        /* of a described platform: a temporary without a name */
-    struct cs_what_if what_if;
+    struct cs_platform platform;
     struct cs_training training;
     struct cs_axis axes[CS_N_KEYS];
     struct cs_loc strategy_loc; /* of the strategy block */
@@ -121,11 +104,6 @@ void cs_study_run_options(const struct cs_study *study, struct cs_run_options *o
 
 /** Devices and devices per node of the platform, for validity rules. */
 struct cs_cluster_shape cs_study_shape(const struct cs_study *study);
-/** Where the ranks of a framework run that numbers them mp, cp, dp, pp from the inside out, if this
- * strategy's placement is wanted: rank r on platform device device_of_rank[r] (n_devices entries, the
- * caller's). Pure. */
-void cs_study_placement(const struct cs_study *study, const struct cs_strategy *strategy,
-                        int32_t *device_of_rank);
 /** Memory of the smallest device. */
 double cs_study_device_memory_bytes(const struct cs_study *study);
 
