@@ -14,16 +14,12 @@ struct whole {
 
 static void whole_init(struct whole *whole, const struct cs_model *model, int64_t seq_length)
 {
-    struct cs_model even = *model; /* model flops count the rows that were asked for */
     *whole = (struct whole){0};
-    even.capacity_factor = 0;
     /* Flash attention off: the score products are then nodes like any other. */
-    cs__graph_build(&whole->graph, &whole->arena, &even, 1, seq_length, false);
+    cs__graph_build(&whole->graph, &whole->arena, model, 1, seq_length, false);
     cs__sharding_init(&whole->sharding, &whole->graph, &undivided);
-    whole->costing = (struct cs_costing){.sharding = &whole->sharding,
-                                         .dtype = CS_DTYPE_BF16,
-                                         .gradient_dtype = CS_DTYPE_FP32,
-                                         .causal_frac = 1.0};
+    whole->costing = (struct cs_costing){
+        .sharding = &whole->sharding, .dtype = CS_DTYPE_BF16, .gradient_dtype = CS_DTYPE_FP32};
 }
 
 static int64_t segment_params(const struct whole *whole, const struct cs_segment *segment)
@@ -31,14 +27,14 @@ static int64_t segment_params(const struct whole *whole, const struct cs_segment
     const struct cs_layout layout = {0};
     int64_t n = 0;
     for (int32_t t = 0; t < segment->n_tensors; t++) {
-        if (segment->tensors[t].param && !segment->tensors[t].tied && !segment->tensors[t].shared) {
+        if (segment->tensors[t].param && !segment->tensors[t].tied) {
             n += cs__sharding_elements(&whole->sharding, &segment->tensors[t], &layout);
         }
     }
     return n;
 }
 
-int64_t cs_model_trained_params(const struct cs_model *model)
+int64_t cs_model_params(const struct cs_model *model)
 {
     struct whole whole;
     int64_t n = 0;
@@ -51,19 +47,9 @@ int64_t cs_model_trained_params(const struct cs_model *model)
     return n;
 }
 
-int64_t cs_model_params(const struct cs_model *model)
-{
-    struct cs_model published = *model;
-    published.n_mtp_layers = 0;
-    return cs_model_trained_params(&published);
-}
-
 int64_t cs_model_active_params(const struct cs_model *model)
 {
-    /* Of each routed expert's matrices (two in, one out) a token meets those that it chooses. */
-    int64_t idle = model->n_experts > 0 ? model->n_experts - model->experts_per_token : 0;
-    int64_t layers = model->n_layers - model->first_dense_layers;
-    return cs_model_params(model) - idle * layers * 3 * model->hidden * model->expert_ffn;
+    return cs_model_params(model); /* dense: every token meets all of them */
 }
 
 static double segment_flop(const struct whole *whole, const struct cs_segment *segment)
