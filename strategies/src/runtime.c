@@ -57,7 +57,7 @@ out:
 
 static cs_status read_faults(struct cs_study *study, const struct cs_yaml_node *block, struct cs_err *err)
 {
-    static const char *const allowed[] = {"slow_devices", "slow_links", "jitter", "nodes_out", NULL};
+    static const char *const allowed[] = {"slow_devices", "slow_links", "jitter", NULL};
     cs_status st = CS_OK;
     if (!block) {
         goto out;

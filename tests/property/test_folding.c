@@ -46,7 +46,7 @@ static int32_t random_power(int32_t most)
     return value;
 }
 
-static void random_strategy(struct cs_strategy *s, struct cs_training *t, int32_t n_devices, bool moe)
+static void random_strategy(struct cs_strategy *s, struct cs_training *t, int32_t n_devices)
 {
     cs_strategy_init(s);
     s->mp = random_power(16);
@@ -56,24 +56,12 @@ static void random_strategy(struct cs_strategy *s, struct cs_training *t, int32_
         s->mp = s->pp ? s->mp : s->mp / 2;
         s->pp = s->pp ? s->pp : 1;
     }
-    if (n_devices / s->mp / s->pp > 1 && pick(4) == 0) {
-        s->cp = 2;
-        s->cp_kind = pick(2) ? CS_CP_RING : CS_CP_ULYSSES;
-    }
-    s->dp = n_devices / s->mp / s->pp / s->cp;
-    s->ep = random_power(s->dp * s->cp * s->mp > 8 ? 8 : s->dp * s->cp * s->mp);
+    s->dp = n_devices / s->mp / s->pp;
     s->op = random_power(s->dp);
     s->zero = 1 + pick(3);
-    s->sp = pick(2) || (s->mp > 1 && moe);
-    s->ep = moe ? s->ep : 1;
-    s->schedule = pick(2) ? CS_SCHED_1F1B : (enum cs_schedule)pick(CS_N_SCHEDULES);
-    s->vpp = s->schedule == CS_SCHED_INTERLEAVED || s->schedule == CS_SCHED_ZERO_BUBBLE_V ? 2 : 1;
-    s->seq_split = 1 << pick(3);
+    s->sp = pick(2);
+    s->schedule = pick(2) ? CS_SCHED_1F1B : CS_SCHED_GPIPE;
     s->micro_batch = 1 + pick(2);
-    s->half_batches = 1 + (pick(4) == 0);
-    s->fused_tp = s->half_batches == 1 && pick(4) == 0;
-    s->swap_activations = pick(8) == 0;
-    s->offload_optimizer = pick(8) == 0;
     s->recompute = pick(CS_N_RECOMPUTE);
     if (pick(3) == 0) {
         static const enum cs_dim other[CS_N_DIMS] = {CS_DIM_DP, CS_DIM_CP, CS_DIM_MP, CS_DIM_PP};
@@ -81,7 +69,7 @@ static void random_strategy(struct cs_strategy *s, struct cs_training *t, int32_
     }
     cs_strategy_canonicalise(s);
     *t = (struct cs_training){
-        .global_batch = (int64_t)s->dp * s->micro_batch * (s->pp * (1 + pick(2)) + pick(10)),
+        .global_batch = (int64_t)s->dp * s->micro_batch * (s->pp + pick(10)),
         .seq_length = 1024,
         .dtype = CS_DTYPE_BF16,
         .gradient_dtype = CS_DTYPE_FP32,
@@ -128,17 +116,14 @@ START_TEST(test_case)
     cs_rng_init(&rng, SEED, (uint64_t)_i);
     int32_t n_nodes = 1 << pick(MOST_NODES == 8 ? 4 : 2);
     fixture_open(&f, n_nodes, 8, random_platform);
-    bool moe = pick(3) == 0;
-    const char *path = moe ? CS_TEST_SOURCE_DIR "/workloads/models/mixtral-8x7b.yaml"
-                           : CS_TEST_SOURCE_DIR "/workloads/models/llama3-8b.yaml";
-    ck_assert_ok(cs_model_load(&model, path, &err), &err);
+    ck_assert_ok(cs_model_load(&model, CS_TEST_SOURCE_DIR "/workloads/models/llama3-8b.yaml", &err), &err);
     model.n_layers = 8;
     struct cs_strategy strategy;
     struct cs_training training;
     const struct cs_cluster_shape shape = {f.platform.n_devices, f.platform.devices_per_node};
     char why[256];
     do {
-        random_strategy(&strategy, &training, f.platform.n_devices, moe);
+        random_strategy(&strategy, &training, f.platform.n_devices);
     } while (cs_strategy_check(&strategy, &model, &training, &shape, why, sizeof why));
     char what[256];
     char text[160];
@@ -152,7 +137,7 @@ START_TEST(test_case)
     options.simgrid_cfg = fixture_simgrid_cfg();
     struct cs_slow_device slow = {pick(f.platform.n_devices), 1 + cs_rng_unit(&rng)};
     options.slow_devices = &slow;
-    options.n_slow_devices = pick(5) == 0 && !moe;
+    options.n_slow_devices = pick(5) == 0;
     struct cs_run folded = {0};
     struct cs_run full = {0};
     ck_assert_ok(cs_engine_run(trace, f.routes, &options, &folded, &err), &err);

@@ -7,6 +7,7 @@
 #include "result_priv.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -117,6 +118,29 @@ static cs_status check_options(const struct cs_trace *trace, const struct cs_run
     return CS_OK;
 }
 
+/* A figure that the catalogue does not have is NaN: a run that needs it is refused. */
+static cs_status check_figures(const struct cs_trace *trace, const struct cs_platform *platform,
+                               struct cs_err *err)
+{
+    const struct cs_chip *checked = NULL;
+    for (int32_t r = 0; r < trace->n_ranks && r < platform->n_devices; r++) {
+        const struct cs_chip *chip = platform->devices[r].chip;
+        for (int32_t i = 0; i < trace->n_costs && chip != checked; i++) {
+            const struct cs_op_cost *cost = &trace->costs[i];
+            if (!isfinite(cs_chip_op_time_s(chip, cost)) ||
+                (cost->flop > 0 && !(chip->peak_flop_per_s[cost->dtype] > 0))) {
+                return cs_err_set(
+                    err, CS_E_INPUT, CS_NOLOC,
+                    "the catalogue has no figure of chip '%s' for '%s' in %s: what it would take is not "
+                    "known",
+                    chip->name, cs_opkind_names[cost->kind], cs_dtype_names[cost->dtype]);
+            }
+        }
+        checked = chip;
+    }
+    return CS_OK;
+}
+
 cs_status cs_engine_run(const struct cs_trace *trace, struct cs_routes *routes,
                         const struct cs_run_options *options, struct cs_run *run, struct cs_err *err)
 {
@@ -130,6 +154,7 @@ cs_status cs_engine_run(const struct cs_trace *trace, struct cs_routes *routes,
     bool full = options->fidelity == CS_FIDELITY_FULL;
     bool discrete = full || options->jitter_frac > 0;
     CS_TRY(check_options(trace, options, err));
+    CS_TRY(check_figures(trace, cs_routes_platform(routes), err));
     CS_TRY(cs__system_build(&task->system, trace, routes, options, discrete, err));
     /* The reference views keep every operation a step of its own, jitter draws for each. */
     bool merge = options->jitter_frac <= 0 && (!full || options->view == CS_VIEW_AUTO);

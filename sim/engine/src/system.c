@@ -254,6 +254,18 @@ static cs_status apply_faults(struct cs__system *s, struct cs_err *err)
             }
         }
     }
+    for (int32_t i = 0; i < o->n_slow_links; i++) {
+        bool known = false;
+        for (int32_t l = 0; l < n_links && !known; l++) {
+            known = strcmp(o->slow_links[i].name, cs_routes_link(s->routes, l)->name) == 0;
+        }
+        if (!known) {
+            return cs_err_set(
+                err, CS_E_INPUT, CS_NOLOC,
+                "no route crosses a link '%s'; a link that has two directions is named with _UP or _DOWN",
+                o->slow_links[i].name);
+        }
+    }
     for (int64_t i = 0; i < s->n_flows && o->n_slow_links > 0; i++) {
         const struct cs__flow_site *flow = &s->flows[i];
         for (int32_t k = 0; k < flow->n_links; k++) {
