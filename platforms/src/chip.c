@@ -52,7 +52,10 @@ const struct cs_figure cs__chip_figures[] = {
     CHIP("cores", CS_UNIT_NONE, n_cores, true, 1.0, 1e6),
     PER_KIND("efficiency", opkind_peak_frac),
     PER_KIND("memory_efficiency", opkind_memory_frac),
+    CHIP("matmul_half_depth", CS_UNIT_NONE, matmul_half_depth, true, 0.0, 1e6),
+    CHIP("matmul_unaligned", CS_UNIT_FRACTION, matmul_unaligned_frac, true, 1.0, 1e3),
     CHIP("kernel_overhead", CS_UNIT_SECONDS, kernel_overhead_s, true, 0.0, 1.0),
+    CHIP("host_launch", CS_UNIT_SECONDS, host_launch_s, true, 0.0, 1.0),
     CHIP("collective_overhead", CS_UNIT_SECONDS, collective_overhead_s, true, 0.0, 1.0),
     CHIP("reserved", CS_UNIT_BYTES, reserved_bytes, true, 0.0, 1e15),
     CHIP("max_power", CS_UNIT_WATT, max_power_w, false, 1.0, 1e6),
@@ -93,6 +96,12 @@ void cs_chip_set_figure(struct cs_chip *chip, int32_t figure, double value)
 {
     CS_ASSERT(figure >= 0 && figure < CS__N_CHIP_FIGURES);
     memcpy((char *)chip + cs__chip_figures[figure].offset, &value, sizeof value);
+}
+
+double *cs_chip_figure_place(struct cs_chip *chip, int32_t figure)
+{
+    CS_ASSERT(figure >= 0 && figure < CS__N_CHIP_FIGURES);
+    return (double *)(void *)((char *)chip + cs__chip_figures[figure].offset);
 }
 
 /* A text as a double-quoted YAML scalar. */
@@ -169,6 +178,23 @@ static bool is_matrix_kind(enum cs_opkind kind)
     return kind <= CS_OPKIND_CONV;
 }
 
+/* 16 bytes of a 2-byte type, the least that a tensor core's operands want to be aligned to. */
+#define ALIGNMENT_ELEMENTS 8
+
+/* How much longer a matrix product takes than its arithmetic because of its shape. */
+static double shape_ratio(const struct cs_chip *chip, const struct cs_op_cost *cost)
+{
+    int64_t batch = cost->batch > 0 ? cost->batch : 1;
+    double ratio = 1.0 / cs_chip_wave_frac(cost->m, cost->n, batch, chip->n_cores);
+    if (cost->k > 0) {
+        ratio *= 1.0 + chip->matmul_half_depth / (double)cost->k;
+        if (cost->k % ALIGNMENT_ELEMENTS != 0 || cost->n % ALIGNMENT_ELEMENTS != 0) {
+            ratio *= chip->matmul_unaligned_frac;
+        }
+    }
+    return ratio;
+}
+
 double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *cost)
 {
     CS_ASSERT(cost->kind >= 0 && cost->kind < CS_N_OPKINDS);
@@ -190,8 +216,7 @@ double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *co
         arithmetic_s = cost->flop / (peak * chip->opkind_peak_frac[cost->kind]);
         bool tiled = cost->kind <= CS_OPKIND_GROUPED_MATMUL && cost->m > 0 && cost->n > 0;
         if (tiled) {
-            int64_t batch = cost->batch > 0 ? cost->batch : 1;
-            arithmetic_s /= cs_chip_wave_frac(cost->m, cost->n, batch, chip->n_cores);
+            arithmetic_s *= shape_ratio(chip, cost);
         }
     }
     double memory_s = 0.0;
@@ -200,5 +225,7 @@ double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *co
     }
     /* Not fmax, which would hide a NaN. */
     double busy_s = arithmetic_s >= memory_s || isnan(arithmetic_s) ? arithmetic_s : memory_s;
-    return busy_s + (double)cost->n_kernels * chip->kernel_overhead_s;
+    double device_s = busy_s + (double)cost->n_kernels * chip->kernel_overhead_s;
+    double host_s = (double)cost->n_kernels * chip->host_launch_s;
+    return device_s < host_s ? host_s : device_s;
 }

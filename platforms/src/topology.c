@@ -94,13 +94,30 @@ static void choose_dragonfly(int32_t n, int32_t *groups, int32_t *routers, int32
     }
 }
 
-/* Number of leaf switches of a fat tree or rail fabric. */
-static int32_t count_leaves(const struct cs_topology_spec *spec)
+int32_t cs_topology_n_devices(const struct cs_topology_spec *spec)
+{
+    return spec->n_nodes * spec->devices_per_node + spec->second.n_nodes * spec->second.devices_per_node;
+}
+
+int32_t cs_topology_n_nodes(const struct cs_topology_spec *spec)
+{
+    return spec->n_nodes + spec->second.n_nodes;
+}
+
+/* Leaf switches of the first server type of a fat tree or rail fabric. */
+static int32_t count_first_leaves(const struct cs_topology_spec *spec)
 {
     if (spec->topology == CS_TOPOLOGY_RAIL) {
         return ceil_div(spec->n_nodes, spec->leaf_ports) * spec->devices_per_node;
     }
     return ceil_div(spec->n_nodes * spec->devices_per_node, spec->leaf_ports);
+}
+
+/* Number of leaf switches of a fat tree or rail fabric. */
+static int32_t count_leaves(const struct cs_topology_spec *spec)
+{
+    const struct cs_topology_part *second = &spec->second;
+    return count_first_leaves(spec) + ceil_div(second->n_nodes * second->devices_per_node, spec->leaf_ports);
 }
 
 static cs_status check_rate(double value, const char *what, struct cs_loc loc, struct cs_err *err)
@@ -119,10 +136,72 @@ static cs_status check_latency(double value, const char *what, struct cs_loc loc
     return CS_OK;
 }
 
+static struct cs_topology_part first_part(const struct cs_topology_spec *spec)
+{
+    return (struct cs_topology_part){.chip = spec->chip,
+                                     .n_nodes = spec->n_nodes,
+                                     .devices_per_node = spec->devices_per_node,
+                                     .intra_switched = spec->intra_switched,
+                                     .intra_bytes_per_s = spec->intra_bytes_per_s,
+                                     .intra_latency_s = spec->intra_latency_s,
+                                     .inter_bytes_per_s = spec->inter_bytes_per_s};
+}
+
+/* Servers of one type. */
+static cs_status check_part(const struct cs_topology_part *part, struct cs_loc loc, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (part->n_nodes < 1 || part->n_nodes > CS_TOPOLOGY_DEVICES_MAX) {
+        return cs_err_set(err, CS_E_INPUT, loc, "%d nodes, expected 1 to %d", (int)part->n_nodes,
+                          CS_TOPOLOGY_DEVICES_MAX);
+    }
+    if (part->devices_per_node < 1 || part->devices_per_node > 1024) {
+        return cs_err_set(err, CS_E_INPUT, loc, "%d devices a node, expected 1 to 1024",
+                          (int)part->devices_per_node);
+    }
+    if ((int64_t)part->n_nodes * part->devices_per_node > CS_TOPOLOGY_DEVICES_MAX) {
+        return cs_err_set(err, CS_E_LIMIT, loc,
+                          "%d nodes of %d devices are %lld devices, at most %d can be simulated",
+                          (int)part->n_nodes, (int)part->devices_per_node,
+                          (long long)part->n_nodes * part->devices_per_node, CS_TOPOLOGY_DEVICES_MAX);
+    }
+    if (!part->intra_switched && part->devices_per_node > 64) {
+        return cs_err_set(err, CS_E_INPUT, loc,
+                          "a full mesh of %d devices a node is not built, at most 64 (or a switched node)",
+                          (int)part->devices_per_node);
+    }
+    CS_TRY(check_rate(part->intra_bytes_per_s, "intra-node bandwidth", loc, err));
+    CS_TRY(check_rate(part->inter_bytes_per_s, "inter-node bandwidth", loc, err));
+    CS_TRY(check_latency(part->intra_latency_s, "intra-node latency", loc, err));
+out:
+    return st;
+}
+
+static cs_status check_second(const struct cs_topology_spec *spec, struct cs_loc loc, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (spec->second.n_nodes == 0) {
+        return CS_OK;
+    }
+    if (spec->topology != CS_TOPOLOGY_FAT_TREE) {
+        return cs_err_set(err, CS_E_INPUT, loc, "two server types share a fat tree only, not topology %s",
+                          cs_topology_names[spec->topology]);
+    }
+    CS_TRY(check_part(&spec->second, loc, err));
+    if (cs_topology_n_devices(spec) > CS_TOPOLOGY_DEVICES_MAX) {
+        return cs_err_set(err, CS_E_LIMIT, loc,
+                          "%d devices of both server types, at most %d can be simulated",
+                          (int)cs_topology_n_devices(spec), CS_TOPOLOGY_DEVICES_MAX);
+    }
+out:
+    return st;
+}
+
 /* Sizes, the name and rates. */
 static cs_status check_numbers(const struct cs_topology_spec *spec, struct cs_loc loc, struct cs_err *err)
 {
     cs_status st = CS_OK;
+    struct cs_topology_part first = first_part(spec);
     if (!spec->name || spec->name[0] == '\0') {
         return cs_err_set(err, CS_E_INPUT, loc, "a platform needs a name");
     }
@@ -132,28 +211,8 @@ static cs_status check_numbers(const struct cs_topology_spec *spec, struct cs_lo
                               "platform name '%s' may only have printable ASCII characters", spec->name);
         }
     }
-    if (spec->n_nodes < 1 || spec->n_nodes > CS_TOPOLOGY_DEVICES_MAX) {
-        return cs_err_set(err, CS_E_INPUT, loc, "%d nodes, expected 1 to %d", (int)spec->n_nodes,
-                          CS_TOPOLOGY_DEVICES_MAX);
-    }
-    if (spec->devices_per_node < 1 || spec->devices_per_node > 1024) {
-        return cs_err_set(err, CS_E_INPUT, loc, "%d devices a node, expected 1 to 1024",
-                          (int)spec->devices_per_node);
-    }
-    if ((int64_t)spec->n_nodes * spec->devices_per_node > CS_TOPOLOGY_DEVICES_MAX) {
-        return cs_err_set(err, CS_E_LIMIT, loc,
-                          "%d nodes of %d devices are %lld devices, at most %d can be simulated",
-                          (int)spec->n_nodes, (int)spec->devices_per_node,
-                          (long long)spec->n_nodes * spec->devices_per_node, CS_TOPOLOGY_DEVICES_MAX);
-    }
-    if (!spec->intra_switched && spec->devices_per_node > 64) {
-        return cs_err_set(err, CS_E_INPUT, loc,
-                          "a full mesh of %d devices a node is not built, at most 64 (or a switched node)",
-                          (int)spec->devices_per_node);
-    }
-    CS_TRY(check_rate(spec->intra_bytes_per_s, "intra-node bandwidth", loc, err));
-    CS_TRY(check_rate(spec->inter_bytes_per_s, "inter-node bandwidth", loc, err));
-    CS_TRY(check_latency(spec->intra_latency_s, "intra-node latency", loc, err));
+    CS_TRY(check_part(&first, loc, err));
+    CS_TRY(check_second(spec, loc, err));
     CS_TRY(check_latency(spec->inter_latency_s, "inter-node latency", loc, err));
     CS_TRY(check_latency(spec->hop_latency_s, "latency of a hop", loc, err));
     if (!(spec->oversubscription_frac >= 1.0 && spec->oversubscription_frac <= 1000.0)) {
@@ -236,6 +295,7 @@ cs_status cs_topology_check(const struct cs_topology_spec *spec, struct cs_loc l
     default:
         return cs_err_set(err, CS_E_INPUT, loc, "there is no topology number %d", (int)spec->topology);
     }
+    CS_TRY(cs__dead_links_check(spec, loc, err));
 out:
     return st;
 }
@@ -243,15 +303,21 @@ out:
 void cs__fabric_plan(const struct cs_topology_spec *spec, struct cs_fabric_plan *plan)
 {
     *plan = (struct cs_fabric_plan){.spec = spec,
-                                    .n_devices = spec->n_nodes * spec->devices_per_node,
+                                    .n_devices = cs_topology_n_devices(spec),
+                                    .n_parts = spec->second.n_nodes > 0 ? 2 : 1,
+                                    .parts = {first_part(spec), spec->second},
                                     .n_levels = 1,
                                     .n_leaves = 1,
                                     .n_pods = 1};
+    plan->first_device[1] = spec->n_nodes * spec->devices_per_node;
+    plan->first_node[1] = spec->n_nodes;
+    plan->first_leaf[1] = INT32_MAX;
     bool given = spec->dims[0] > 0;
     switch (spec->topology) {
     case CS_TOPOLOGY_FAT_TREE:
     case CS_TOPOLOGY_RAIL:
         plan->n_leaves = count_leaves(spec);
+        plan->first_leaf[1] = plan->n_parts == 2 ? count_first_leaves(spec) : INT32_MAX;
         plan->n_levels = spec->levels;
         if (spec->levels == 0) {
             plan->n_levels = plan->n_leaves == 1 ? 1 : plan->n_leaves <= 2 * spec->leaf_ports ? 2 : 3;
@@ -288,6 +354,22 @@ void cs__fabric_plan(const struct cs_topology_spec *spec, struct cs_fabric_plan 
     }
 }
 
+int32_t cs__fabric_part(const struct cs_fabric_plan *plan, int32_t device)
+{
+    return device >= plan->first_device[1] ? 1 : 0;
+}
+
+int32_t cs__fabric_leaf_part(const struct cs_fabric_plan *plan, int32_t leaf)
+{
+    return leaf >= plan->first_leaf[1] ? 1 : 0;
+}
+
+int32_t cs__fabric_node(const struct cs_fabric_plan *plan, int32_t device)
+{
+    int32_t part = cs__fabric_part(plan, device);
+    return plan->first_node[part] + (device - plan->first_device[part]) / plan->parts[part].devices_per_node;
+}
+
 int32_t cs__fabric_leaf(const struct cs_fabric_plan *plan, int32_t device)
 {
     const struct cs_topology_spec *spec = plan->spec;
@@ -295,15 +377,29 @@ int32_t cs__fabric_leaf(const struct cs_fabric_plan *plan, int32_t device)
         int32_t node = device / spec->devices_per_node;
         return node / spec->leaf_ports * spec->devices_per_node + device % spec->devices_per_node;
     }
-    return device / spec->leaf_ports;
+    int32_t part = cs__fabric_part(plan, device);
+    return (part == 0 ? 0 : plan->first_leaf[1]) + (device - plan->first_device[part]) / spec->leaf_ports;
+}
+
+int32_t cs__fabric_leaf_first(const struct cs_fabric_plan *plan, int32_t leaf)
+{
+    const struct cs_topology_spec *spec = plan->spec;
+    if (spec->topology == CS_TOPOLOGY_RAIL) {
+        int32_t per_node = spec->devices_per_node;
+        return leaf / per_node * spec->leaf_ports * per_node + leaf % per_node;
+    }
+    int32_t part = cs__fabric_leaf_part(plan, leaf);
+    return plan->first_device[part] + (leaf - (part == 0 ? 0 : plan->first_leaf[1])) * spec->leaf_ports;
 }
 
 int32_t cs__fabric_leaf_nics(const struct cs_fabric_plan *plan, int32_t leaf)
 {
     const struct cs_topology_spec *spec = plan->spec;
+    int32_t end =
+        cs__fabric_leaf_part(plan, leaf) + 1 < plan->n_parts ? plan->first_device[1] : plan->n_devices;
     int32_t n = spec->topology == CS_TOPOLOGY_RAIL
                     ? spec->n_nodes - leaf / spec->devices_per_node * spec->leaf_ports
-                    : plan->n_devices - leaf * spec->leaf_ports;
+                    : end - cs__fabric_leaf_first(plan, leaf);
     return n < spec->leaf_ports ? n : spec->leaf_ports;
 }
 
@@ -314,7 +410,8 @@ int32_t cs__fabric_pod(const struct cs_fabric_plan *plan, int32_t leaf)
 
 double cs__fabric_leaf_up_bytes_per_s(const struct cs_fabric_plan *plan, int32_t leaf)
 {
-    return cs__fabric_leaf_nics(plan, leaf) * plan->spec->inter_bytes_per_s /
+    return cs__fabric_leaf_nics(plan, leaf) *
+           plan->parts[cs__fabric_leaf_part(plan, leaf)].inter_bytes_per_s /
            plan->spec->oversubscription_frac;
 }
 
@@ -322,11 +419,12 @@ double cs__fabric_pod_up_bytes_per_s(const struct cs_fabric_plan *plan, int32_t 
 {
     int32_t first = pod * plan->spec->leaf_ports;
     int32_t end = first + plan->spec->leaf_ports;
-    int32_t n_nics = 0;
+    int32_t n_nics[2] = {0};
     for (int32_t leaf = first; leaf < end && leaf < plan->n_leaves; leaf++) {
-        n_nics += cs__fabric_leaf_nics(plan, leaf);
+        n_nics[cs__fabric_leaf_part(plan, leaf)] += cs__fabric_leaf_nics(plan, leaf);
     }
-    return n_nics * plan->spec->inter_bytes_per_s / plan->spec->oversubscription_frac;
+    return (n_nics[0] * plan->parts[0].inter_bytes_per_s + n_nics[1] * plan->parts[1].inter_bytes_per_s) /
+           plan->spec->oversubscription_frac;
 }
 
 double cs__fabric_torus_bytes_per_s(const struct cs_fabric_plan *plan, int32_t dim)
@@ -334,6 +432,16 @@ double cs__fabric_torus_bytes_per_s(const struct cs_fabric_plan *plan, int32_t d
     const struct cs_topology_spec *spec = plan->spec;
     double one = spec->devices_per_node * spec->inter_bytes_per_s / (2.0 * plan->n_dims);
     return plan->dims[dim] == 2 ? 2.0 * one : one;
+}
+
+int32_t cs__fabric_torus_next(const struct cs_fabric_plan *plan, int32_t node, int32_t dim, int32_t stride)
+{
+    int32_t size = plan->dims[dim];
+    int32_t at = node / stride % size;
+    if (size == 1 || (size == 2 && at == 1)) {
+        return -1;
+    }
+    return at == size - 1 ? node - at * stride : node + stride;
 }
 
 static int32_t router_nics(const struct cs_fabric_plan *plan)
@@ -403,6 +511,18 @@ static void torus_route(const struct cs_fabric_plan *plan, int32_t node_a, int32
     }
 }
 
+/* Routers of one group, over a third one when their cable is dead. */
+static void local_hop(const struct cs_fabric_plan *plan, int32_t group, int32_t a, int32_t b,
+                      struct route *route)
+{
+    int32_t low = a < b ? a : b;
+    int32_t high = a < b ? b : a;
+    if (a != b) {
+        bool dead = cs__cable_dead(plan->spec, CS__CABLE_LOCAL, group, low, high);
+        hop(route, plan->spec->hop_latency_s * (dead ? 2.0 : 1.0), cs__fabric_local_bytes_per_s(plan));
+    }
+}
+
 static void dragonfly_route(const struct cs_fabric_plan *plan, int32_t node_a, int32_t node_b,
                             struct route *route)
 {
@@ -414,18 +534,34 @@ static void dragonfly_route(const struct cs_fabric_plan *plan, int32_t node_a, i
     router_a %= plan->n_routers;
     router_b %= plan->n_routers;
     if (group_a == group_b) {
-        if (router_a != router_b) {
-            hop(route, hop_s, cs__fabric_local_bytes_per_s(plan));
-        }
+        local_hop(plan, group_a, router_a, router_b, route);
         return;
     }
-    if (router_a != cs__fabric_gateway(plan, group_a, group_b)) {
-        hop(route, hop_s, cs__fabric_local_bytes_per_s(plan));
+    int32_t low = group_a < group_b ? group_a : group_b;
+    int32_t high = group_a < group_b ? group_b : group_a;
+    int32_t to = group_b; /* the group that group_a's cable leads to */
+    int32_t from = group_a;
+    if (cs__cable_dead(plan->spec, CS__CABLE_GLOBAL, 0, low, high)) {
+        int32_t third = cs__cable_detour(plan, CS__CABLE_GLOBAL, 0, low, high);
+        to = from = third;
+        hop(route, hop_s, cs__fabric_global_bytes_per_s(plan));
+        local_hop(plan, third, cs__fabric_gateway(plan, third, group_a),
+                  cs__fabric_gateway(plan, third, group_b), route);
     }
+    local_hop(plan, group_a, router_a, cs__fabric_gateway(plan, group_a, to), route);
     hop(route, hop_s, cs__fabric_global_bytes_per_s(plan));
-    if (router_b != cs__fabric_gateway(plan, group_b, group_a)) {
-        hop(route, hop_s, cs__fabric_local_bytes_per_s(plan));
-    }
+    local_hop(plan, group_b, router_b, cs__fabric_gateway(plan, group_b, from), route);
+}
+
+/* Devices of one node. */
+static void intra_route(const struct cs_fabric_plan *plan, int32_t dev_a, int32_t dev_b, struct route *route)
+{
+    const struct cs_topology_part *part = &plan->parts[cs__fabric_part(plan, dev_a)];
+    int32_t low = dev_a < dev_b ? dev_a : dev_b;
+    int32_t high = dev_a < dev_b ? dev_b : dev_a;
+    bool dead = !part->intra_switched && cs__cable_dead(plan->spec, CS__CABLE_MESH, 0, low, high);
+    double share = part->intra_switched ? 1.0 : part->devices_per_node - 1;
+    hop(route, part->intra_latency_s * (dead ? 2.0 : 1.0), part->intra_bytes_per_s / share);
 }
 
 void cs_topology_route(const struct cs_topology_spec *spec, int32_t dev_a, int32_t dev_b, double *latency_s,
@@ -435,13 +571,13 @@ void cs_topology_route(const struct cs_topology_spec *spec, int32_t dev_a, int32
     cs__fabric_plan(spec, &plan);
     CS_ASSERT(dev_a >= 0 && dev_a < plan.n_devices && dev_b >= 0 && dev_b < plan.n_devices);
     struct route route = {.latency_s = 0.0, .bytes_per_s = INFINITY};
-    int32_t node_a = dev_a / spec->devices_per_node;
-    int32_t node_b = dev_b / spec->devices_per_node;
+    int32_t node_a = cs__fabric_node(&plan, dev_a);
+    int32_t node_b = cs__fabric_node(&plan, dev_b);
     if (dev_a != dev_b && node_a == node_b) {
-        double share = spec->intra_switched ? 1.0 : spec->devices_per_node - 1;
-        hop(&route, spec->intra_latency_s, spec->intra_bytes_per_s / share);
+        intra_route(&plan, dev_a, dev_b, &route);
     } else if (dev_a != dev_b) {
-        hop(&route, spec->inter_latency_s, spec->inter_bytes_per_s);
+        hop(&route, spec->inter_latency_s, plan.parts[cs__fabric_part(&plan, dev_a)].inter_bytes_per_s);
+        hop(&route, 0.0, plan.parts[cs__fabric_part(&plan, dev_b)].inter_bytes_per_s);
         switch (spec->topology) {
         case CS_TOPOLOGY_FAT_TREE:
         case CS_TOPOLOGY_RAIL:

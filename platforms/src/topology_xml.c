@@ -11,7 +11,7 @@
  * Links are SPLITDUPLEX: one resource a direction; a route that uses a link UP uses it DOWN the other way. */
 #include "cs/platforms/topology.h"
 
-#include "topology_priv.h"
+#include "topology_xml_priv.h"
 
 #include <errno.h>
 #include <math.h>
@@ -22,10 +22,6 @@
 #define ZONE_HOSTS_MAX 256
 /* More zones than this of single nodes load slowly. */
 #define NODE_ZONES_MAX 64
-/* Floyd is cubic in the zone's nodes; above, Dijkstra with a cache finds routes when they are asked for. */
-#define FLOYD_NODES_MAX 512
-
-enum { TEXT_MAX = 48 };
 
 struct scale {
     const char *suffix;
@@ -33,13 +29,14 @@ struct scale {
 };
 
 /* The shortest text that SimGrid's parser (number x factor) turns back into exactly `value`. */
-static void format_exact(char text[TEXT_MAX], double value, const struct scale *scales, int32_t n_scales)
+static void format_exact(char text[CS__XML_TEXT_MAX], double value, const struct scale *scales,
+                         int32_t n_scales)
 {
-    size_t best = TEXT_MAX;
+    size_t best = CS__XML_TEXT_MAX;
     for (int32_t s = 0; s < n_scales; s++) {
         for (int digits = 1; digits <= 17; digits++) {
             char number[32];
-            char candidate[TEXT_MAX];
+            char candidate[CS__XML_TEXT_MAX];
             snprintf(number, sizeof number, "%.*g", digits, value / scales[s].factor);
             double back = strtod(number, NULL) * scales[s].factor;
             if (back < value || back > value) {
@@ -53,28 +50,28 @@ static void format_exact(char text[TEXT_MAX], double value, const struct scale *
             break;
         }
     }
-    CS_ASSERT(best < TEXT_MAX); /* the unit itself with 17 digits is always exact */
+    CS_ASSERT(best < CS__XML_TEXT_MAX); /* the unit itself with 17 digits is always exact */
 }
 
-static void format_rate(char text[TEXT_MAX], double value_bytes_per_s)
+void cs__xml_rate(char text[CS__XML_TEXT_MAX], double value_bytes_per_s)
 {
     static const struct scale scales[] = {{"GBps", 1e9}, {"MBps", 1e6}, {"kBps", 1e3}, {"Bps", 1.0}};
     format_exact(text, value_bytes_per_s, scales, CS_COUNT(scales));
 }
 
-static void format_latency(char text[TEXT_MAX], double value_s)
+void cs__xml_latency(char text[CS__XML_TEXT_MAX], double value_s)
 {
     static const struct scale scales[] = {{"us", 1e-6}, {"ns", 1e-9}, {"ms", 1e-3}, {"s", 1.0}};
     format_exact(text, value_s, scales, CS_COUNT(scales));
 }
 
-static void format_speed(char text[TEXT_MAX], double value_flop_per_s)
+static void format_speed(char text[CS__XML_TEXT_MAX], double value_flop_per_s)
 {
     static const struct scale scales[] = {{"Tf", 1e12}, {"Gf", 1e9}, {"f", 1.0}};
     format_exact(text, value_flop_per_s, scales, CS_COUNT(scales));
 }
 
-static void format_bytes(char text[TEXT_MAX], double value_bytes)
+static void format_bytes(char text[CS__XML_TEXT_MAX], double value_bytes)
 {
     static const struct scale scales[] = {{"GiB", 1073741824.0}, {"GB", 1e9}, {"MiB", 1048576.0}, {"B", 1.0}};
     format_exact(text, value_bytes, scales, CS_COUNT(scales));
@@ -111,284 +108,50 @@ static void put_prop(FILE *stream, const char *id, const char *value)
     fputs("\"/>\n", stream);
 }
 
-static void put_link(FILE *stream, const char *id, double bytes_per_s, double latency_s)
+void cs__xml_link(FILE *stream, const char *id, double bytes_per_s, double latency_s)
 {
-    char rate[TEXT_MAX];
-    char latency[TEXT_MAX];
-    format_rate(rate, bytes_per_s);
-    format_latency(latency, latency_s);
+    char rate[CS__XML_TEXT_MAX];
+    char latency[CS__XML_TEXT_MAX];
+    cs__xml_rate(rate, bytes_per_s);
+    cs__xml_latency(latency, latency_s);
     fprintf(stream,
             "      <link id=\"%s\" bandwidth=\"%s\" latency=\"%s\" sharing_policy=\"SPLITDUPLEX\"/>\n", id,
             rate, latency);
 }
 
-static void put_zone_route(FILE *stream, const char *src, const char *dst, const char *gw_src,
-                           const char *gw_dst, const char *link)
+void cs__xml_crossing(struct cs_strbuf *links, const char *prefix, int32_t a, int32_t b)
 {
-    fprintf(stream,
-            "      <zoneRoute src=\"%s\" dst=\"%s\" gw_src=\"%s\" gw_dst=\"%s\">"
-            "<link_ctn id=\"%s\" direction=\"UP\"/></zoneRoute>\n",
-            src, dst, gw_src, gw_dst, link);
+    cs_strbuf_addf(links, "<link_ctn id=\"%s%d-%d\" direction=\"%s\"/>", prefix, (int)(a < b ? a : b),
+                   (int)(a < b ? b : a), a < b ? "UP" : "DOWN");
 }
 
-/* A switch on its own, as a zone that zone routes can lead to. */
-static void put_switch_zone(FILE *stream, const char *id)
+/* Links inside the nodes of a part: one a pair of a mesh ("hccs3-7"), one a device of a switched node
+ * ("port3"). */
+static void put_intra_links(FILE *stream, const struct cs_fabric_plan *plan, int32_t which)
 {
-    fprintf(stream, "      <zone id=\"%s\" routing=\"Full\"><router id=\"%s_switch\"/></zone>\n", id, id);
-}
-
-/* A switch with `n` NICs, numbers first, first + step, ...: a star, half the NIC-to-NIC latency on each link.
- */
-static void put_switch(FILE *stream, const struct cs_fabric_plan *plan, const char *id, int32_t first,
-                       int32_t n, int32_t step)
-{
-    char rate[TEXT_MAX];
-    char latency[TEXT_MAX];
-    format_rate(rate, plan->spec->inter_bytes_per_s);
-    format_latency(latency, plan->spec->inter_latency_s / 2.0);
-    fprintf(stream, "      <cluster id=\"%s\" prefix=\"nic\" suffix=\"\" radical=\"", id);
-    if (step == 1) {
-        fprintf(stream, "%d-%d", (int)first, (int)(first + n - 1));
-    } else {
-        for (int32_t i = 0; i < n; i++) {
-            fprintf(stream, "%s%d", i > 0 ? "," : "", (int)(first + i * step));
-        }
-    }
-    fprintf(stream, "\" speed=\"1Gf\" bw=\"%s\" lat=\"%s\" router_id=\"%s_switch\"/>\n", rate, latency, id);
-}
-
-/* The leaves of a pod under its spine; the zone around them is open. */
-static void put_pod(FILE *stream, const struct cs_fabric_plan *plan, int32_t pod, const char *spine)
-{
-    const struct cs_topology_spec *spec = plan->spec;
-    int32_t first = plan->n_levels == 3 ? pod * spec->leaf_ports : 0;
-    int32_t end = plan->n_levels == 3 ? first + spec->leaf_ports : plan->n_leaves;
-    end = end < plan->n_leaves ? end : plan->n_leaves;
-    char leaf_id[TEXT_MAX];
-    char link_id[TEXT_MAX + 8];
-    char leaf_switch[TEXT_MAX + 8];
-    char spine_switch[TEXT_MAX];
-    for (int32_t leaf = first; leaf < end; leaf++) {
-        bool rail = spec->topology == CS_TOPOLOGY_RAIL;
-        int32_t group = rail ? leaf / spec->devices_per_node : 0;
-        int32_t first_nic =
-            rail ? group * spec->leaf_ports * spec->devices_per_node + leaf % spec->devices_per_node
-                 : leaf * spec->leaf_ports;
-        snprintf(leaf_id, sizeof leaf_id, "leaf%d", (int)leaf);
-        put_switch(stream, plan, leaf_id, first_nic, cs__fabric_leaf_nics(plan, leaf),
-                   rail ? spec->devices_per_node : 1);
-    }
-    if (plan->n_levels == 1) {
-        return;
-    }
-    put_switch_zone(stream, spine);
-    snprintf(spine_switch, sizeof spine_switch, "%s_switch", spine);
-    for (int32_t leaf = first; leaf < end; leaf++) {
-        snprintf(link_id, sizeof link_id, "leaf%d_up", (int)leaf);
-        put_link(stream, link_id, cs__fabric_leaf_up_bytes_per_s(plan, leaf), spec->hop_latency_s);
-    }
-    for (int32_t leaf = first; leaf < end; leaf++) {
-        snprintf(leaf_id, sizeof leaf_id, "leaf%d", (int)leaf);
-        snprintf(link_id, sizeof link_id, "%s_up", leaf_id);
-        snprintf(leaf_switch, sizeof leaf_switch, "%s_switch", leaf_id);
-        put_zone_route(stream, leaf_id, spine, leaf_switch, spine_switch, link_id);
-    }
-}
-
-static void put_tree(FILE *stream, const struct cs_fabric_plan *plan)
-{
-    if (plan->n_levels < 3) {
-        fprintf(stream, "    <zone id=\"fabric\" routing=\"Floyd\">\n");
-        put_pod(stream, plan, 0, "spine");
-        fputs("    </zone>\n", stream);
-        return;
-    }
-    char id[TEXT_MAX];
-    char spine[TEXT_MAX + 8];
-    char spine_switch[TEXT_MAX + 16];
-    char link_id[TEXT_MAX + 8];
-    fprintf(stream, "    <zone id=\"fabric\" routing=\"Floyd\">\n");
-    for (int32_t pod = 0; pod < plan->n_pods; pod++) {
-        snprintf(spine, sizeof spine, "pod%d_spine", (int)pod);
-        fprintf(stream, "      <zone id=\"pod%d\" routing=\"Floyd\">\n", (int)pod);
-        put_pod(stream, plan, pod, spine);
-        fputs("      </zone>\n", stream);
-    }
-    put_switch_zone(stream, "core");
-    for (int32_t pod = 0; pod < plan->n_pods; pod++) {
-        snprintf(link_id, sizeof link_id, "pod%d_up", (int)pod);
-        put_link(stream, link_id, cs__fabric_pod_up_bytes_per_s(plan, pod), plan->spec->hop_latency_s);
-    }
-    for (int32_t pod = 0; pod < plan->n_pods; pod++) {
-        snprintf(id, sizeof id, "pod%d", (int)pod);
-        snprintf(spine_switch, sizeof spine_switch, "%s_spine_switch", id);
-        snprintf(link_id, sizeof link_id, "%s_up", id);
-        put_zone_route(stream, id, "core", spine_switch, "core_switch", link_id);
-    }
-    fputs("    </zone>\n", stream);
-}
-
-/* Next node of a torus dimension; -1 when that link is another node's or there is none. */
-static int32_t torus_next(const struct cs_fabric_plan *plan, int32_t node, int32_t dim, int32_t stride)
-{
-    int32_t size = plan->dims[dim];
-    int32_t at = node / stride % size;
-    if (size == 1 || (size == 2 && at == 1)) {
-        return -1;
-    }
-    return at == size - 1 ? node - at * stride : node + stride;
-}
-
-static void put_torus(FILE *stream, const struct cs_fabric_plan *plan)
-{
-    const struct cs_topology_spec *spec = plan->spec;
-    char id[TEXT_MAX];
-    char peer[TEXT_MAX];
-    char link_id[TEXT_MAX + 8];
-    char gw[TEXT_MAX + 8];
-    char peer_gw[TEXT_MAX + 8];
-    fprintf(stream, "    <zone id=\"fabric\" routing=\"%s\">\n",
-            spec->n_nodes <= FLOYD_NODES_MAX ? "Floyd" : "DijkstraCache");
-    for (int32_t node = 0; node < spec->n_nodes; node++) {
-        snprintf(id, sizeof id, "torus%d", (int)node);
-        put_switch(stream, plan, id, node * spec->devices_per_node, spec->devices_per_node, 1);
-    }
-    for (int pass = 0; pass < 2; pass++) { /* all links, then all routes: the parser's order */
-        for (int32_t node = 0; node < spec->n_nodes; node++) {
-            int32_t stride = 1;
-            for (int32_t d = 0; d < 3; d++) {
-                int32_t next = torus_next(plan, node, d, stride);
-                stride *= plan->dims[d];
-                if (next < 0) {
-                    continue;
-                }
-                snprintf(link_id, sizeof link_id, "torus%d_%c", (int)node, "xyz"[d]);
-                if (pass == 0) {
-                    put_link(stream, link_id, cs__fabric_torus_bytes_per_s(plan, d), spec->hop_latency_s);
-                    continue;
-                }
-                snprintf(id, sizeof id, "torus%d", (int)node);
-                snprintf(peer, sizeof peer, "torus%d", (int)next);
-                snprintf(gw, sizeof gw, "%s_switch", id);
-                snprintf(peer_gw, sizeof peer_gw, "%s_switch", peer);
-                put_zone_route(stream, id, peer, gw, peer_gw, link_id);
-            }
-        }
-    }
-    fputs("    </zone>\n", stream);
-}
-
-static void put_dragonfly_group(FILE *stream, const struct cs_fabric_plan *plan, int32_t group)
-{
-    const struct cs_topology_spec *spec = plan->spec;
-    int32_t n_nics = plan->n_router_nodes * spec->devices_per_node;
-    char id[TEXT_MAX];
-    char peer[TEXT_MAX];
-    char link_id[TEXT_MAX];
-    char gw[TEXT_MAX + 8];
-    char peer_gw[TEXT_MAX + 8];
-    fprintf(stream, "      <zone id=\"group%d\" routing=\"Full\">\n", (int)group);
-    for (int32_t r = 0; r < plan->n_routers; r++) {
-        snprintf(id, sizeof id, "group%d_router%d", (int)group, (int)r);
-        put_switch(stream, plan, id, (group * plan->n_routers + r) * n_nics, n_nics, 1);
-    }
-    for (int pass = 0; pass < 2; pass++) {
-        for (int32_t r = 0; r < plan->n_routers; r++) {
-            for (int32_t q = r + 1; q < plan->n_routers; q++) {
-                snprintf(link_id, sizeof link_id, "group%d_local%d-%d", (int)group, (int)r, (int)q);
-                if (pass == 0) {
-                    put_link(stream, link_id, cs__fabric_local_bytes_per_s(plan), spec->hop_latency_s);
-                    continue;
-                }
-                snprintf(id, sizeof id, "group%d_router%d", (int)group, (int)r);
-                snprintf(peer, sizeof peer, "group%d_router%d", (int)group, (int)q);
-                snprintf(gw, sizeof gw, "%s_switch", id);
-                snprintf(peer_gw, sizeof peer_gw, "%s_switch", peer);
-                put_zone_route(stream, id, peer, gw, peer_gw, link_id);
-            }
-        }
-    }
-    fputs("      </zone>\n", stream);
-}
-
-static void put_dragonfly(FILE *stream, const struct cs_fabric_plan *plan)
-{
-    char id[TEXT_MAX];
-    char peer[TEXT_MAX];
-    char link_id[TEXT_MAX];
-    char gw[TEXT_MAX];
-    char peer_gw[TEXT_MAX];
-    fprintf(stream, "    <zone id=\"fabric\" routing=\"Full\">\n");
-    for (int32_t g = 0; g < plan->n_groups; g++) {
-        put_dragonfly_group(stream, plan, g);
-    }
-    for (int pass = 0; pass < 2; pass++) {
-        for (int32_t g = 0; g < plan->n_groups; g++) {
-            for (int32_t h = g + 1; h < plan->n_groups; h++) {
-                snprintf(link_id, sizeof link_id, "global%d-%d", (int)g, (int)h);
-                if (pass == 0) {
-                    put_link(stream, link_id, cs__fabric_global_bytes_per_s(plan), plan->spec->hop_latency_s);
-                    continue;
-                }
-                snprintf(id, sizeof id, "group%d", (int)g);
-                snprintf(peer, sizeof peer, "group%d", (int)h);
-                snprintf(gw, sizeof gw, "group%d_router%d_switch", (int)g,
-                         (int)cs__fabric_gateway(plan, g, h));
-                snprintf(peer_gw, sizeof peer_gw, "group%d_router%d_switch", (int)h,
-                         (int)cs__fabric_gateway(plan, h, g));
-                put_zone_route(stream, id, peer, gw, peer_gw, link_id);
-            }
-        }
-    }
-    fputs("    </zone>\n", stream);
-}
-
-static void put_fabric(FILE *stream, const struct cs_fabric_plan *plan)
-{
-    switch (plan->spec->topology) {
-    case CS_TOPOLOGY_FAT_TREE:
-    case CS_TOPOLOGY_RAIL:
-        put_tree(stream, plan);
-        break;
-    case CS_TOPOLOGY_TORUS:
-        put_torus(stream, plan);
-        break;
-    case CS_TOPOLOGY_DRAGONFLY:
-        put_dragonfly(stream, plan);
-        break;
-    case CS_TOPOLOGY_SUPERNODE:
-        fputs("    <zone id=\"fabric\" routing=\"Full\">\n", stream);
-        put_switch(stream, plan, "scaleup", 0, plan->n_devices, 1);
-        fputs("    </zone>\n", stream);
-        break;
-    case CS_N_TOPOLOGIES:
-    default:
-        cs_bug(__FILE__, __LINE__, "unchecked topology");
-    }
-}
-
-/* Links inside the nodes: one a pair of a mesh ("hccs3-7"), one a device of a switched node ("port3"). */
-static void put_intra_links(FILE *stream, const struct cs_fabric_plan *plan)
-{
-    const struct cs_topology_spec *spec = plan->spec;
-    int32_t n = spec->devices_per_node;
-    char rate[TEXT_MAX];
-    char latency[TEXT_MAX];
+    const struct cs_topology_part *part = &plan->parts[which];
+    int32_t n = part->devices_per_node;
+    int32_t first = plan->first_device[which];
+    char rate[CS__XML_TEXT_MAX];
+    char latency[CS__XML_TEXT_MAX];
     if (n == 1) {
         return;
     }
-    format_rate(rate, spec->intra_switched ? spec->intra_bytes_per_s : spec->intra_bytes_per_s / (n - 1));
-    format_latency(latency, spec->intra_switched ? spec->intra_latency_s / 2.0 : spec->intra_latency_s);
-    for (int32_t device = 0; device < plan->n_devices; device++) {
-        if (spec->intra_switched) {
+    cs__xml_rate(rate, part->intra_switched ? part->intra_bytes_per_s : part->intra_bytes_per_s / (n - 1));
+    cs__xml_latency(latency, part->intra_switched ? part->intra_latency_s / 2.0 : part->intra_latency_s);
+    for (int32_t device = first; device < first + part->n_nodes * n; device++) {
+        if (part->intra_switched) {
             fprintf(
                 stream,
                 "    <link id=\"port%d\" bandwidth=\"%s\" latency=\"%s\" sharing_policy=\"SPLITDUPLEX\"/>\n",
                 (int)device, rate, latency);
             continue;
         }
-        int32_t end = (device / n + 1) * n;
+        int32_t end = first + ((device - first) / n + 1) * n;
         for (int32_t peer = device + 1; peer < end; peer++) {
+            if (cs__cable_dead(plan->spec, CS__CABLE_MESH, 0, device, peer)) {
+                continue;
+            }
             fprintf(stream,
                     "    <link id=\"hccs%d-%d\" bandwidth=\"%s\" latency=\"%s\" "
                     "sharing_policy=\"SPLITDUPLEX\"/>\n",
@@ -397,68 +160,136 @@ static void put_intra_links(FILE *stream, const struct cs_fabric_plan *plan)
     }
 }
 
-/* Nodes first .. first + n - 1 as one zone. */
-static void put_nodes(FILE *stream, const struct cs_fabric_plan *plan, const char *speed, const char *memory,
-                      int32_t first, int32_t n)
+/* Devices a < b of a mesh: their link, or two by way of a third device. */
+static void put_mesh_route(FILE *stream, const struct cs_fabric_plan *plan, int32_t a, int32_t b)
 {
-    const struct cs_topology_spec *spec = plan->spec;
-    int32_t per_node = spec->devices_per_node;
-    int32_t end = (first + n) * per_node;
-    if (n == 1) {
-        fprintf(stream, "    <zone id=\"node%d\"", (int)first);
-    } else {
-        fprintf(stream, "    <zone id=\"nodes%d-%d\"", (int)first, (int)(first + n - 1));
+    if (!cs__cable_dead(plan->spec, CS__CABLE_MESH, 0, a, b)) {
+        fprintf(stream,
+                "      <route src=\"npu%d\" dst=\"npu%d\"><link_ctn id=\"hccs%d-%d\" direction=\"UP\"/>"
+                "</route>\n",
+                (int)a, (int)b, (int)a, (int)b);
+        return;
     }
-    bool star = spec->intra_switched && per_node > 1;
+    struct cs_strbuf links = {0};
+    int32_t third = cs__cable_detour(plan, CS__CABLE_MESH, 0, a, b);
+    cs__xml_crossing(&links, "hccs", a, third);
+    cs__xml_crossing(&links, "hccs", third, b);
+    fprintf(stream, "      <route src=\"npu%d\" dst=\"npu%d\">%s</route>\n", (int)a, (int)b,
+            cs_strbuf_str(&links));
+    cs_strbuf_release(&links);
+}
+
+/* How the devices of a part are written. */
+struct device_text {
+    const char *chip;
+    char speed[CS__XML_TEXT_MAX];
+    char memory[CS__XML_TEXT_MAX];
+};
+
+/* Nodes first .. first + n - 1 of a part as one zone. */
+static void put_nodes(FILE *stream, const struct cs_fabric_plan *plan, int32_t which,
+                      const struct device_text *text, int32_t first, int32_t n)
+{
+    const struct cs_topology_part *part = &plan->parts[which];
+    int32_t per_node = part->devices_per_node;
+    int32_t node = plan->first_node[which] + first; /* of the cluster */
+    int32_t first_device = plan->first_device[which] + first * per_node;
+    int32_t end = first_device + n * per_node;
+    if (n == 1) {
+        fprintf(stream, "    <zone id=\"node%d\"", (int)node);
+    } else {
+        fprintf(stream, "    <zone id=\"nodes%d-%d\"", (int)node, (int)(node + n - 1));
+    }
+    bool star = part->intra_switched && per_node > 1;
     fprintf(stream, " routing=\"%s\">\n", star ? "Cluster" : "Full");
-    for (int32_t d = first * per_node; d < end; d++) {
-        fprintf(stream, "      <host id=\"npu%d\" speed=\"%s\"><prop id=\"chip\" value=\"", (int)d, speed);
-        put_escaped(stream, spec->chip);
+    for (int32_t d = first_device; d < end; d++) {
+        fprintf(stream, "      <host id=\"npu%d\" speed=\"%s\"><prop id=\"chip\" value=\"", (int)d,
+                text->speed);
+        put_escaped(stream, text->chip);
         fprintf(stream,
                 "\"/><prop id=\"node\" value=\"%d\"/><prop id=\"memory\" value=\"%s\"/>"
                 "<prop id=\"nic\" value=\"nic%d\"/></host>\n",
-                (int)(d / per_node), memory, (int)d);
+                (int)cs__fabric_node(plan, d), text->memory, (int)d);
     }
-    for (int32_t d = first * per_node; d < end && per_node > 1; d++) {
+    for (int32_t d = first_device; d < end && per_node > 1; d++) {
         if (star) {
             fprintf(stream, "      <host_link id=\"npu%d\" up=\"port%d_UP\" down=\"port%d_DOWN\"/>\n", (int)d,
                     (int)d, (int)d);
             continue;
         }
-        int32_t node_end = (d / per_node + 1) * per_node;
+        int32_t node_end = first_device + ((d - first_device) / per_node + 1) * per_node;
         for (int32_t peer = d + 1; peer < node_end; peer++) {
-            fprintf(stream,
-                    "      <route src=\"npu%d\" dst=\"npu%d\"><link_ctn id=\"hccs%d-%d\" direction=\"UP\"/>"
-                    "</route>\n",
-                    (int)d, (int)peer, (int)d, (int)peer);
+            put_mesh_route(stream, plan, d, peer);
         }
     }
     fputs("    </zone>\n", stream);
 }
 
-/* What a reader or a report may want to know of the description. */
+/* All nodes of a part, several to a zone in large clusters. */
+static void put_part(FILE *stream, const struct cs_fabric_plan *plan, int32_t which,
+                     const struct device_text *text)
+{
+    const struct cs_topology_part *part = &plan->parts[which];
+    int32_t step = 1;
+    if (part->n_nodes > NODE_ZONES_MAX) {
+        int32_t wanted = (part->n_nodes + NODE_ZONES_MAX - 1) / NODE_ZONES_MAX;
+        int32_t most = ZONE_HOSTS_MAX / part->devices_per_node;
+        step = wanted < most ? wanted : most > 1 ? most : 1;
+    }
+    for (int32_t node = 0; node < part->n_nodes; node += step) {
+        int32_t rest = part->n_nodes - node;
+        put_nodes(stream, plan, which, text, node, step < rest ? step : rest);
+    }
+}
+
+static void put_int_prop(FILE *stream, const char *id, int32_t value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", (int)value);
+    put_prop(stream, id, text);
+}
+
+static void put_rate_prop(FILE *stream, const char *id, double value_bytes_per_s)
+{
+    char text[CS__XML_TEXT_MAX];
+    cs__xml_rate(text, value_bytes_per_s);
+    put_prop(stream, id, text);
+}
+
+static void put_latency_prop(FILE *stream, const char *id, double value_s)
+{
+    char text[CS__XML_TEXT_MAX];
+    cs__xml_latency(text, value_s);
+    put_prop(stream, id, text);
+}
+
+/* The description itself, which cs_topology_read reads back; and what reports may show. */
 static void put_props(FILE *stream, const struct cs_fabric_plan *plan)
 {
+    static const struct scale plain[] = {{"", 1.0}};
     const struct cs_topology_spec *spec = plan->spec;
-    char text[TEXT_MAX];
+    char text[CS__XML_TEXT_MAX];
+    bool alike = plan->n_parts == 1 || plan->parts[1].intra_switched == spec->intra_switched;
     put_prop(stream, "name", spec->name);
     put_prop(stream, "topology", cs_topology_names[spec->topology]);
-    put_prop(stream, "intra", spec->intra_switched ? "switch" : "mesh");
-    format_rate(text, spec->intra_bytes_per_s);
-    put_prop(stream, "intra_bandwidth", text);
-    format_rate(text, spec->inter_bytes_per_s);
-    put_prop(stream, "inter_bandwidth", text);
-    snprintf(text, sizeof text, "%.17g", spec->oversubscription_frac);
-    for (int digits = 1; digits < 17; digits++) {
-        char shorter[TEXT_MAX];
-        snprintf(shorter, sizeof shorter, "%.*g", digits, spec->oversubscription_frac);
-        double back = strtod(shorter, NULL);
-        if (!(back < spec->oversubscription_frac || back > spec->oversubscription_frac)) {
-            memcpy(text, shorter, sizeof text);
-            break;
-        }
-    }
+    put_prop(stream, "intra", !alike ? "custom" : spec->intra_switched ? "switch" : "mesh");
+    put_rate_prop(stream, "intra_bandwidth", spec->intra_bytes_per_s);
+    put_rate_prop(stream, "inter_bandwidth", spec->inter_bytes_per_s);
+    format_exact(text, spec->oversubscription_frac, plain, CS_COUNT(plain));
     put_prop(stream, "oversubscription", text);
+    if (plan->n_parts > 1 || spec->n_dead_links > 0) {
+        return; /* the rest would not be the whole of it */
+    }
+    put_prop(stream, "chip", spec->chip);
+    put_int_prop(stream, "nodes", spec->n_nodes);
+    put_int_prop(stream, "devices_per_node", spec->devices_per_node);
+    put_latency_prop(stream, "intra_latency", spec->intra_latency_s);
+    put_latency_prop(stream, "inter_latency", spec->inter_latency_s);
+    put_latency_prop(stream, "hop_latency", spec->hop_latency_s);
+    put_int_prop(stream, "leaf_ports", spec->leaf_ports);
+    put_int_prop(stream, "levels", spec->levels);
+    snprintf(text, sizeof text, "%dx%dx%d", (int)spec->dims[0], (int)spec->dims[1], (int)spec->dims[2]);
+    put_prop(stream, "dims", text);
 }
 
 /* The speed of a device's host: the matrix peak of the dtype training usually has. */
@@ -473,26 +304,36 @@ static double host_flop_per_s(const struct cs_chip *chip)
     return NAN;
 }
 
+/* The chip of a part and what the file says of it. */
+static cs_status describe_device(const struct cs_topology_part *part, const struct cs_catalogue *catalogue,
+                                 struct device_text *text, struct cs_loc loc, struct cs_err *err)
+{
+    const struct cs_chip *chip = part->chip ? cs_catalogue_chip(catalogue, part->chip) : NULL;
+    if (!chip) {
+        return cs_err_set(err, CS_E_INPUT, loc, "chip '%s' is not in the catalogue",
+                          part->chip ? part->chip : "");
+    }
+    double flop_per_s = host_flop_per_s(chip);
+    if (isnan(flop_per_s)) {
+        return cs_err_set(err, CS_E_INPUT, loc, "chip '%s' has no peak rate in the catalogue", part->chip);
+    }
+    text->chip = part->chip;
+    format_speed(text->speed, flop_per_s);
+    format_bytes(text->memory, chip->memory_bytes);
+    return CS_OK;
+}
+
 cs_status cs_topology_write(const struct cs_topology_spec *spec, const struct cs_catalogue *catalogue,
                             FILE *stream, struct cs_loc loc, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_fabric_plan plan = {0};
-    char speed[TEXT_MAX];
-    char memory[TEXT_MAX];
+    struct device_text texts[2] = {0};
     CS_TRY(cs_topology_check(spec, loc, err));
-    const struct cs_chip *chip = spec->chip ? cs_catalogue_chip(catalogue, spec->chip) : NULL;
-    if (!chip) {
-        return cs_err_set(err, CS_E_INPUT, loc, "chip '%s' is not in the catalogue",
-                          spec->chip ? spec->chip : "");
-    }
-    double flop_per_s = host_flop_per_s(chip);
-    if (isnan(flop_per_s)) {
-        return cs_err_set(err, CS_E_INPUT, loc, "chip '%s' has no peak rate in the catalogue", spec->chip);
-    }
     cs__fabric_plan(spec, &plan);
-    format_speed(speed, flop_per_s);
-    format_bytes(memory, chip->memory_bytes);
+    for (int32_t part = 0; part < plan.n_parts; part++) {
+        CS_TRY(describe_device(&plan.parts[part], catalogue, &texts[part], loc, err));
+    }
     fputs("<?xml version=\"1.0\"?>\n"
           "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
           "<platform version=\"4.1\">\n"
@@ -500,18 +341,14 @@ cs_status cs_topology_write(const struct cs_topology_spec *spec, const struct cs
           stream);
     put_props(stream, &plan);
     fputs("    <zone id=\"first\" routing=\"None\"></zone>\n", stream);
-    put_intra_links(stream, &plan);
-    int32_t step = 1;
-    if (spec->n_nodes > NODE_ZONES_MAX) {
-        int32_t wanted = (spec->n_nodes + NODE_ZONES_MAX - 1) / NODE_ZONES_MAX;
-        int32_t most = ZONE_HOSTS_MAX / spec->devices_per_node;
-        step = wanted < most ? wanted : most > 1 ? most : 1;
+    for (int32_t part = 0; part < plan.n_parts; part++) {
+        put_intra_links(stream, &plan, part);
     }
-    for (int32_t node = 0; node < spec->n_nodes; node += step) {
-        int32_t rest = spec->n_nodes - node;
-        put_nodes(stream, &plan, speed, memory, node, step < rest ? step : rest);
+    cs__xml_fabric_links(stream, &plan);
+    for (int32_t part = 0; part < plan.n_parts; part++) {
+        put_part(stream, &plan, part, &texts[part]);
     }
-    put_fabric(stream, &plan);
+    cs__xml_fabric(stream, &plan);
     fputs("  </zone>\n</platform>\n", stream);
     if (fflush(stream) != 0 || ferror(stream)) {
         return cs_err_set(err, CS_E_IO, loc, "cannot write the platform: %s", strerror(errno));

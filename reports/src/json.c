@@ -74,17 +74,9 @@ static void add_warning(void *context, const char *text)
     (void)json_array_append_new(context, json_string(text));
 }
 
-json_t *cs_report_result_json(const struct cs_strategy *strategy, const struct cs_evaluation *evaluation,
-                              const struct cs_study *study)
+/* The figures of a run; null where only the memory is known. */
+static void put_metrics(json_t *object, const struct cs_metrics *metrics, double devices, bool simulated)
 {
-    const struct cs_metrics *metrics = &evaluation->metrics;
-    bool simulated = evaluation->simulated;
-    double devices = study->platform.n_devices;
-    json_t *object = json_object();
-    json_t *warnings = json_array();
-    (void)json_object_set_new(object, "strategy", cs_report_strategy_json(strategy));
-    put_text(object, "status", cs_outcome_names[evaluation->outcome]);
-    put_text(object, "reason", evaluation->reason);
     const struct {
         const char *key;
         double value;
@@ -109,6 +101,19 @@ json_t *cs_report_result_json(const struct cs_strategy *strategy, const struct c
     put_int(object, "simulated_ranks", simulated ? metrics->n_rank_classes : 0);
     put_int(object, "operations", metrics->n_operations);
     put_real(object, "wall_s", metrics->wall_s);
+}
+
+json_t *cs_report_result_json(const struct cs_strategy *strategy, const struct cs_evaluation *evaluation,
+                              const struct cs_study *study)
+{
+    const struct cs_metrics *metrics = &evaluation->metrics;
+    bool simulated = evaluation->simulated;
+    json_t *object = json_object();
+    json_t *warnings = json_array();
+    (void)json_object_set_new(object, "strategy", cs_report_strategy_json(strategy));
+    put_text(object, "status", cs_outcome_names[evaluation->outcome]);
+    put_text(object, "reason", evaluation->reason);
+    put_metrics(object, metrics, study->platform.n_devices, simulated);
     cs_report_warnings(strategy, evaluation, study, add_warning, warnings);
     (void)json_object_set_new(object, "warnings", warnings);
     put_text(object, "limited_by", metrics->limited_by);
@@ -208,6 +213,26 @@ json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
     return object;
 }
 
+json_t *cs_report_replay_json(const struct cs_replay_report *report, const struct cs_report_origin *origin)
+{
+    const struct cs_run *run = report->run;
+    json_t *object = json_object();
+    put_text(object, "status", "ok");
+    put_metrics(object, &run->metrics, run->metrics.n_ranks, true);
+    put_text(object, "limited_by", run->metrics.limited_by);
+    (void)json_object_set_new(object, "checks", checks_json(&run->metrics.checks));
+    (void)json_object_set_new(object, "critical_path", path_json(run->path, run->n_path));
+    (void)json_object_set_new(object, "links", links_json(run));
+    json_t *inputs = json_object();
+    put_text(inputs, "version", origin->version);
+    put_text(inputs, "command", origin->command);
+    put_text(inputs, "trace", report->source);
+    put_text(inputs, "platform", report->platform->name);
+    (void)json_object_set_new(inputs, "platform_hash", hash_json(report->platform->content_hash));
+    (void)json_object_set_new(object, "inputs", inputs);
+    return object;
+}
+
 static json_t *reasons_json(const struct cs_search_result *result)
 {
     json_t *reasons = json_array();
@@ -242,11 +267,16 @@ json_t *cs_report_search_json(const struct cs_search_report *report, const struc
         [CS_SEARCH_FINISHED] = "finished",
         [CS_SEARCH_TIME_LIMIT] = "time-limit",
         [CS_SEARCH_INTERRUPTED] = "interrupted",
+        [CS_SEARCH_SIMULATION_LIMIT] = "simulation-limit",
     };
     const struct cs_search_result *result = report->result;
     json_t *object = json_object();
     put_int(object, "candidates", result->n_candidates);
     put_int(object, "simulated", result->n_simulated);
+    put_int(object, "remembered", result->n_remembered);
+    if (result->n_fit >= 0) {
+        put_int(object, "fit", result->n_fit);
+    }
     put_int(object, "pruned", result->n_pruned);
     put_int(object, "rejected", result->n_rejected);
     put_int(object, "oom", result->n_oom);

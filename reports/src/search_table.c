@@ -143,6 +143,7 @@ static void print_head(FILE *out, const struct cs_search_report *report)
         [CS_SEARCH_FINISHED] = "best found",
         [CS_SEARCH_TIME_LIMIT] = "time limit reached, best so far",
         [CS_SEARCH_INTERRUPTED] = "interrupted, best so far",
+        [CS_SEARCH_SIMULATION_LIMIT] = "limit of simulations reached, best so far",
     };
     const struct cs_search_result *result = report->result;
     char candidates[32];

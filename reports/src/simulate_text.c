@@ -38,6 +38,21 @@ static void print_shares(FILE *out, const struct cs_metrics *metrics)
         100 * metrics->cross_node_comm_frac);
 }
 
+static void print_categories(FILE *out, const struct cs_metrics *metrics)
+{
+    char amount[32];
+    char text[256] = "";
+    size_t used = 0;
+    for (int32_t i = 0; i <= CS_N_MEMS; i++) {
+        bool is_mem = i < CS_N_MEMS;
+        double bytes = (double)(is_mem ? metrics->memory_bytes[i] : metrics->reserved_bytes);
+        int n = snprintf(text + used, sizeof text - used, "%s%s %s", i > 0 ? ", " : "",
+                         is_mem ? cs_mem_names[i] : "reserved", bytes_text(bytes, amount, sizeof amount));
+        used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
+    }
+    cs__paragraph(out, "            ", text);
+}
+
 static void print_memory(FILE *out, const struct cs_simulate_report *report)
 {
     const struct cs_metrics *metrics = &report->evaluation->metrics;
@@ -46,21 +61,12 @@ static void print_memory(FILE *out, const struct cs_simulate_report *report)
     char peak[32];
     char with_margin[32];
     char device[32];
-    char text[256] = "";
-    size_t used = 0;
     (void)fprintf(out, "memory      %s, x %g margin %s of %s; rank %d at %.3g s\n",
                   bytes_text(peak_bytes, peak, sizeof peak), margin,
                   bytes_text(peak_bytes * margin, with_margin, sizeof with_margin),
                   bytes_text(cs_study_device_memory_bytes(report->study), device, sizeof device),
                   (int)metrics->peak_memory_rank, metrics->peak_memory_at_s);
-    for (int32_t i = 0; i <= CS_N_MEMS; i++) {
-        bool is_mem = i < CS_N_MEMS;
-        double bytes = (double)(is_mem ? metrics->memory_bytes[i] : metrics->reserved_bytes);
-        int n = snprintf(text + used, sizeof text - used, "%s%s %s", i > 0 ? ", " : "",
-                         is_mem ? cs_mem_names[i] : "reserved", bytes_text(bytes, peak, sizeof peak));
-        used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
-    }
-    cs__paragraph(out, "            ", text);
+    print_categories(out, metrics);
 }
 
 static void print_links(FILE *out, const struct cs_run *run)
@@ -125,4 +131,30 @@ void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report,
     }
     struct warning_context context = {out, color};
     cs_report_warnings(report->strategy, evaluation, report->study, add_warning, &context);
+}
+
+void cs_report_replay_text(FILE *out, const struct cs_replay_report *report)
+{
+    const struct cs_metrics *metrics = &report->run->metrics;
+    char peak[32];
+    char operations[32];
+    (void)fprintf(out, "%s on %s: %d ranks\n", report->source, report->platform->name, (int)metrics->n_ranks);
+    if (report->trace->n_tokens > 0) {
+        print_speed(out, metrics);
+    } else {
+        (void)fprintf(out, "step        %.4g s\n", metrics->iteration_s);
+    }
+    print_shares(out, metrics);
+    (void)fprintf(out, "memory      %s; rank %d at %.3g s\n",
+                  bytes_text((double)metrics->peak_memory_bytes, peak, sizeof peak),
+                  (int)metrics->peak_memory_rank, metrics->peak_memory_at_s);
+    print_categories(out, metrics);
+    print_links(out, report->run);
+    cs__paragraph(out, "limited by  ", metrics->limited_by);
+    (void)fprintf(out, "replayed    %d of %d ranks (%s), %s operations, %.3g s\n",
+                  (int)metrics->n_rank_classes, (int)metrics->n_ranks, cs_fidelity_names[metrics->fidelity],
+                  cs__count(metrics->n_operations, operations, sizeof operations), metrics->wall_s);
+    if (report->explain_folding && report->run->folding) {
+        (void)fprintf(out, "folding\n%s", report->run->folding);
+    }
 }

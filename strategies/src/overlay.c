@@ -118,6 +118,9 @@ cs_status cs__overlay_set(struct cs_arena *arena, const struct cs_yaml_node *roo
     }
     for (int32_t i = 1; i < depth; i++) {
         maps[i] = cs_yaml_get(maps[i - 1], names[i - 1]);
+        if (i == 1 && maps[i] && maps[i]->kind == CS_YAML_SCALAR && strcmp(names[0], "platform") == 0) {
+            maps[i] = map_with(arena, NULL, false, "base", maps[i]); /* a platform like that one */
+        }
         if (maps[i]) {
             CS_TRY(cs_yaml_want(maps[i], CS_YAML_MAP, names[i - 1], err));
         }

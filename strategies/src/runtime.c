@@ -46,18 +46,22 @@ static cs_status read_slow_links(struct cs_study *study, const struct cs_yaml_no
     CS_TRY(cs_yaml_want(map, CS_YAML_MAP, "slow_links", err));
     list = CS_ARENA_NEW(&study->arena, struct cs_slow_link, map->n + 1);
     for (int32_t i = 0; i < map->n; i++) {
-        list[i].name = map->keys[i]->text;
-        CS_TRY(cs_yaml_real(map->items[i], 0, 1, "share of the bandwidth", &list[i].factor, err));
+        struct cs_slow_link *link = &list[study->runtime.n_slow_links];
+        link->name = map->keys[i]->text;
+        CS_TRY(cs_yaml_real(map->items[i], 0, 1, "share of the bandwidth", &link->factor, err));
+        /* a described platform has been wired without its dead links */
+        if (link->factor > 0 || !study->description) {
+            study->runtime.n_slow_links++;
+        }
     }
     study->runtime.slow_links = list;
-    study->runtime.n_slow_links = map->n;
 out:
     return st;
 }
 
 static cs_status read_faults(struct cs_study *study, const struct cs_yaml_node *block, struct cs_err *err)
 {
-    static const char *const allowed[] = {"slow_devices", "slow_links", "jitter", NULL};
+    static const char *const allowed[] = {"slow_devices", "slow_links", "jitter", "nodes_out", NULL};
     cs_status st = CS_OK;
     if (!block) {
         goto out;

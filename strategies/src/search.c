@@ -8,6 +8,14 @@
 #include <string.h>
 #include <time.h>
 
+/* A proposal on its way: results are booked in the order of proposals. */
+struct flight {
+    int64_t candidate;
+    bool landed;
+    bool remembered; /* from the memory of an earlier search */
+    struct cs_evaluation evaluation;
+};
+
 struct search {
     const struct cs_study *study;
     const struct cs_space *space;
@@ -19,6 +27,11 @@ struct search {
     int64_t ranked_cap;
     int32_t reasons_cap;
     int64_t best; /* index in result->ranking, -1 = none */
+    struct cs_outlook *outlooks;
+    struct flight *flights; /* proposals that are not booked; from first_flight on */
+    int64_t n_flights, cap_flights, first_flight;
+    int64_t n_proposed;
+    bool ended_by_limit; /* of simulations */
 };
 
 static double now_s(void)
@@ -51,10 +64,10 @@ static void count_reason(struct search *search, int64_t candidate, enum cs_outco
     }
 }
 
-static double score_of(const struct search *search, int64_t candidate, const struct cs_metrics *metrics)
+static double score_of(const struct search *search, const struct cs_metrics *metrics)
 {
     const struct cs_objective *objective = search->result->objective;
-    double value = objective->value(metrics, &search->space->candidates[candidate].strategy);
+    double value = objective->value(metrics, search->study);
     return objective->higher_is_better ? value : -value;
 }
 
@@ -72,7 +85,7 @@ static int compare_ranked(const void *a, const void *b)
 static double rank(struct search *search, int64_t candidate, const struct cs_metrics *metrics)
 {
     struct cs_search_result *result = search->result;
-    struct cs_ranked ranked = {candidate, score_of(search, candidate, metrics), *metrics};
+    struct cs_ranked ranked = {candidate, score_of(search, metrics), *metrics};
     CS_GROW(result->ranking, result->n_ranked, search->ranked_cap);
     result->ranking[result->n_ranked] = ranked;
     if (search->best < 0 || compare_ranked(&ranked, &result->ranking[search->best]) < 0) {
@@ -102,8 +115,8 @@ static void show_progress(const struct search *search)
     search->options->progress(search->options->progress_context, &progress);
 }
 
-/* Book one candidate's evaluation. */
-static void book(struct search *search, int64_t candidate, const struct cs_evaluation *evaluation)
+/* Count a verdict. Returns the score, NaN unless it is ok. */
+static double count_verdict(struct search *search, int64_t candidate, const struct cs_evaluation *evaluation)
 {
     struct cs_search_result *result = search->result;
     double score = (double)NAN;
@@ -129,10 +142,50 @@ static void book(struct search *search, int64_t candidate, const struct cs_evalu
     if (evaluation->outcome != CS_OUTCOME_OK) {
         count_reason(search, candidate, evaluation->outcome, evaluation->rule, evaluation->reason, 1);
     }
+    return score;
+}
+
+/* Book one proposal. */
+static void book(struct search *search, const struct flight *flight)
+{
+    struct cs_search_result *result = search->result;
+    if (result->algorithm->obsolete && result->algorithm->obsolete(search->algorithm, flight->candidate)) {
+        result->n_open--;
+        result->n_pruned++;
+        return;
+    }
+    result->n_remembered += flight->remembered ? 1 : 0;
+    double score = count_verdict(search, flight->candidate, &flight->evaluation);
     if (result->algorithm->tell) {
-        result->algorithm->tell(search->algorithm, candidate, evaluation, score);
+        result->algorithm->tell(search->algorithm, flight->candidate, &flight->evaluation, score);
     }
     show_progress(search);
+}
+
+/* Book what has landed, in order. With `all` what is still in the air is passed over: the search was cut
+ * short. */
+static void book_landed(struct search *search, bool all)
+{
+    while (search->first_flight < search->n_flights &&
+           (search->flights[search->first_flight].landed || all)) {
+        struct flight flight = search->flights[search->first_flight++];
+        if (flight.landed) {
+            book(search, &flight);
+        }
+    }
+    if (search->first_flight == search->n_flights) {
+        search->first_flight = search->n_flights = 0;
+    }
+}
+
+/* A new proposal. */
+static struct flight *take_off(struct search *search, int64_t candidate)
+{
+    CS_GROW(search->flights, search->n_flights, search->cap_flights);
+    struct flight *flight = &search->flights[search->n_flights++];
+    memset(flight, 0, sizeof *flight);
+    flight->candidate = candidate;
+    return flight;
 }
 
 /* In the worker. */
@@ -143,47 +196,90 @@ static cs_status evaluate_job(void *context, int64_t job, void *record, struct c
                                      &search->space->candidates[job].strategy, record, err);
 }
 
+/* What is known of a candidate without simulating it; false when nothing is. */
+static bool is_known(struct search *search, int64_t candidate, struct flight *flight)
+{
+    const struct cs_search_memory *memory = search->options->memory;
+    const struct cs_candidate *c = &search->space->candidates[candidate];
+    const struct cs_evaluation *family = search->family_oom[c->family];
+    if (family) { /* its siblings' model state alone did not fit */
+        flight->evaluation = *family;
+        return true;
+    }
+    if (memory && memory->lookup(memory->context, &c->strategy, &flight->evaluation)) {
+        flight->remembered = flight->evaluation.simulated;
+        cs_evaluation_judge(&flight->evaluation, search->study);
+        return true;
+    }
+    return false;
+}
+
 static int64_t next_job(void *context)
 {
     struct search *search = context;
+    int64_t limit = search->study->search.simulation_limit;
     for (;;) {
-        int64_t candidate = search->result->algorithm->next(search->algorithm);
-        if (candidate < 0) {
+        if (limit > 0 && search->n_proposed >= limit) {
+            search->ended_by_limit = true;
             return -1;
         }
-        const struct cs_evaluation *known = search->family_oom[search->space->candidates[candidate].family];
-        if (!known) {
+        int64_t candidate = search->result->algorithm->next(search->algorithm);
+        if (candidate < 0) {
+            return candidate == CS_SEARCH_LATER ? CS_JOB_LATER : -1;
+        }
+        struct flight *flight = take_off(search, candidate);
+        if (!is_known(search, candidate, flight)) {
+            search->n_proposed++;
             return candidate;
         }
-        book(search, candidate, known); /* its siblings' model state alone did not fit */
+        search->n_proposed += flight->evaluation.simulated ? 1 : 0; /* so that a limit means the same run */
+        flight->landed = true;
+        book_landed(search, false);
     }
+}
+
+/* What a job that did not report comes to. */
+static void fill_failure(const struct search *search, int64_t job, enum cs_job_end end,
+                         const struct cs_err *err, struct cs_evaluation *evaluation)
+{
+    static const char *const rules[] = {
+        [CS_JOB_FAILED] = "error", [CS_JOB_DIED] = "died", [CS_JOB_TIMEOUT] = "time-limit"};
+    char text[CS_ERR_TEXT_MAX + CS_ERR_FILE_MAX + 64] = "";
+    char strategy[192] = "";
+    memset(evaluation, 0, sizeof *evaluation);
+    evaluation->outcome = CS_OUTCOME_FAILED;
+    cs_err_format(err, text, sizeof text);
+    (void)cs_strategy_format(&search->space->candidates[job].strategy, strategy, sizeof strategy);
+    (void)snprintf(evaluation->rule, sizeof evaluation->rule, "%s", rules[end]);
+    (void)snprintf(evaluation->reason, sizeof evaluation->reason, "%.100s: %.150s", strategy, text);
 }
 
 static bool job_done(void *context, int64_t job, enum cs_job_end end, const void *record,
                      const struct cs_err *err)
 {
     struct search *search = context;
-    struct cs_evaluation evaluation;
+    const struct cs_search_memory *memory = search->options->memory;
+    const struct cs_candidate *candidate = &search->space->candidates[job];
+    struct flight *flight = &search->flights[search->first_flight];
+    while (flight->candidate != job) {
+        flight++;
+    }
+    struct cs_evaluation *evaluation = &flight->evaluation;
+    flight->landed = true;
     if (end == CS_JOB_DONE) {
-        memcpy(&evaluation, record, sizeof evaluation);
+        memcpy(evaluation, record, sizeof *evaluation);
+        if (memory) {
+            memory->save(memory->context, &candidate->strategy, evaluation);
+        }
     } else {
-        static const char *const rules[] = {
-            [CS_JOB_FAILED] = "error", [CS_JOB_DIED] = "died", [CS_JOB_TIMEOUT] = "time-limit"};
-        char text[CS_ERR_TEXT_MAX + CS_ERR_FILE_MAX + 64] = "";
-        char strategy[192] = "";
-        memset(&evaluation, 0, sizeof evaluation);
-        evaluation.outcome = CS_OUTCOME_FAILED;
-        cs_err_format(err, text, sizeof text);
-        (void)cs_strategy_format(&search->space->candidates[job].strategy, strategy, sizeof strategy);
-        (void)snprintf(evaluation.rule, sizeof evaluation.rule, "%s", rules[end]);
-        (void)snprintf(evaluation.reason, sizeof evaluation.reason, "%.100s: %.150s", strategy, text);
+        fill_failure(search, job, end, err, evaluation);
     }
-    struct cs_evaluation **known = &search->family_oom[search->space->candidates[job].family];
-    if (evaluation.outcome == CS_OUTCOME_OOM && evaluation.state_alone && !*known) {
-        *known = cs_malloc(sizeof evaluation);
-        **known = evaluation;
+    struct cs_evaluation **known = &search->family_oom[candidate->family];
+    if (evaluation->outcome == CS_OUTCOME_OOM && evaluation->state_alone && !*known) {
+        *known = cs_malloc(sizeof *evaluation);
+        **known = *evaluation;
     }
-    book(search, job, &evaluation);
+    book_landed(search, false);
     return true;
 }
 
@@ -208,15 +304,97 @@ static void begin(struct search *search)
     result->n_candidates = space->n_candidates;
     result->n_open = space->n_open;
     result->n_rejected = space->n_candidates - space->n_open;
+    result->n_fit = -1;
     for (int32_t i = 0; i < space->n_rules; i++) {
         const struct cs_rule_count *rule = &space->rules[i];
         count_reason(search, rule->first, CS_OUTCOME_REJECTED, rule->rule, rule->example, rule->n);
     }
 }
 
+/* Metrics of a step that takes `time_s`, as far as objectives read them. */
+static void hope(const struct search *search, const struct cs_estimate *estimate, double time_s,
+                 struct cs_metrics *metrics)
+{
+    const struct cs_training *training = &search->study->training;
+    memset(metrics, 0, sizeof *metrics);
+    metrics->iteration_s = time_s;
+    metrics->tokens_per_s = (double)training->global_batch * (double)training->seq_length / time_s;
+    metrics->peak_memory_bytes = estimate->peak_memory_bytes;
+    metrics->n_ranks = search->study->platform.n_devices;
+}
+
+/* Look at one candidate through the closed form; what does not fit is booked at once. */
+static void look(struct search *search, int64_t candidate)
+{
+    struct cs_outlook *outlook = &search->outlooks[candidate];
+    struct cs_estimate estimate;
+    struct cs_evaluation evaluation;
+    memset(&evaluation, 0, sizeof evaluation);
+    cs_cost_estimate(search->options->cost, &search->space->candidates[candidate].strategy, &estimate);
+    evaluation.metrics.peak_memory_bytes = estimate.peak_memory_bytes;
+    cs_evaluation_judge(&evaluation, search->study);
+    if (evaluation.outcome == CS_OUTCOME_OOM) {
+        outlook->fits = false;
+        (void)count_verdict(search, candidate, &evaluation);
+        return;
+    }
+    if (estimate.time_s > 0) {
+        struct cs_metrics metrics;
+        hope(search, &estimate, estimate.time_s, &metrics);
+        outlook->guess_score = score_of(search, &metrics);
+        if (estimate.bound_s > 0) {
+            hope(search, &estimate, estimate.bound_s, &metrics);
+            outlook->bound_score = score_of(search, &metrics);
+        }
+    }
+}
+
+/* What is known before the first simulation. */
+static cs_status look_ahead(struct search *search, struct cs_search_problem *problem, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs_space *space = search->space;
+    const struct cs_strategy **list = NULL;
+    int64_t n = 0;
+    search->outlooks = cs_calloc((size_t)space->n_candidates + 1, sizeof *search->outlooks);
+    for (int64_t i = 0; i < space->n_candidates; i++) {
+        search->outlooks[i] = (struct cs_outlook){!space->candidates[i].rule, (double)INFINITY, (double)NAN};
+    }
+    if (search->options->cost) {
+        list = cs_calloc((size_t)space->n_open + 1, sizeof *list);
+        for (int64_t i = 0; i < space->n_candidates; i++) {
+            if (!space->candidates[i].rule) {
+                list[n++] = &space->candidates[i].strategy;
+            }
+        }
+        CS_TRY(cs_cost_prepare(search->options->cost, list, n, err));
+    }
+    for (int64_t i = 0; i < space->n_candidates; i++) {
+        if (search->options->cost && search->outlooks[i].fits) {
+            look(search, i);
+        }
+        problem->n_fit += search->outlooks[i].fits ? 1 : 0;
+    }
+    search->result->n_fit = search->options->cost ? problem->n_fit : -1;
+    problem->outlooks = search->outlooks;
+out:
+    cs_free(list);
+    return st;
+}
+
 static void finish(struct search *search)
 {
     struct cs_search_result *result = search->result;
+    book_landed(search, true);
+    if (result->end == CS_SEARCH_FINISHED && search->ended_by_limit) {
+        result->end = CS_SEARCH_SIMULATION_LIMIT;
+    }
+    result->complete =
+        result->algorithm->proves && result->end == CS_SEARCH_FINISHED && result->n_failed == 0;
+    if (result->algorithm->proves && result->end == CS_SEARCH_FINISHED) {
+        result->n_pruned += result->n_open; /* never proposed: nothing better is among them */
+        result->n_open = 0;
+    }
     if (result->n_ranked > 0) {
         qsort(result->ranking, (size_t)result->n_ranked, sizeof *result->ranking, compare_ranked);
     }
@@ -224,8 +402,19 @@ static void finish(struct search *search)
         qsort(result->reasons, (size_t)result->n_reasons, sizeof *result->reasons, compare_reasons);
     }
     result->elapsed_s = now_s() - search->started_s;
-    result->complete =
-        result->algorithm->proves && result->end == CS_SEARCH_FINISHED && result->n_failed == 0;
+}
+
+static void release(struct search *search)
+{
+    if (search->algorithm) {
+        search->result->algorithm->destroy(search->algorithm);
+    }
+    for (int32_t i = 0; i < search->space->n_families; i++) {
+        cs_free(search->family_oom[i]);
+    }
+    cs_free(search->family_oom);
+    cs_free(search->outlooks);
+    cs_free(search->flights);
 }
 
 cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
@@ -237,7 +426,11 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
     *result = (struct cs_search_result){.objective = cs_objective_find(study->search.objective),
                                         .algorithm = cs_searcher_find(study->search.algorithm)};
     CS_ASSERT(result->objective && result->algorithm && options->evaluate);
-    struct cs_search_problem problem = {study, space, result->objective, study->search.seed};
+    struct cs_search_problem problem = {.study = study,
+                                        .space = space,
+                                        .objective = result->objective,
+                                        .n_top = study->search.n_top,
+                                        .seed = study->search.seed};
     struct cs_pool_options pool = {.n_workers = options->n_workers,
                                    .record_bytes = sizeof(struct cs_evaluation),
                                    .job_limit_s = study->search.candidate_limit_s,
@@ -245,19 +438,17 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
                                    .stop = options->stop};
     search.started_s = now_s();
     search.family_oom = cs_calloc((size_t)space->n_families, sizeof *search.family_oom);
-    search.algorithm = result->algorithm->create(&problem);
     begin(&search);
+    CS_TRY(look_ahead(&search, &problem, err));
+    search.algorithm = result->algorithm->create(&problem);
     st = cs_pool_run(&pool, evaluate_job, next_job, job_done, &search, err);
     if (st == CS_E_INTERRUPTED || st == CS_E_TIMEOUT) {
         result->end = st == CS_E_TIMEOUT ? CS_SEARCH_TIME_LIMIT : CS_SEARCH_INTERRUPTED;
         st = CS_OK;
     }
     finish(&search);
-    result->algorithm->destroy(search.algorithm);
-    for (int32_t i = 0; i < space->n_families; i++) {
-        cs_free(search.family_oom[i]);
-    }
-    cs_free(search.family_oom);
+out:
+    release(&search);
     if (st != CS_OK) {
         cs_search_result_release(result);
     }

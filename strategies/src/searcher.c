@@ -4,32 +4,51 @@
 
 #include <string.h>
 
-static double throughput(const struct cs_metrics *metrics, const struct cs_strategy *strategy)
+static double throughput(const struct cs_metrics *metrics, const struct cs_study *study)
 {
-    (void)strategy;
+    (void)study;
     return metrics->tokens_per_s;
 }
 
-static double step_time(const struct cs_metrics *metrics, const struct cs_strategy *strategy)
+static double step_time(const struct cs_metrics *metrics, const struct cs_study *study)
 {
-    (void)strategy;
+    (void)study;
     return metrics->iteration_s;
 }
 
-static double peak_memory(const struct cs_metrics *metrics, const struct cs_strategy *strategy)
+static double tokens_per_cost(const struct cs_metrics *metrics, const struct cs_study *study)
 {
-    (void)strategy;
+    return metrics->tokens_per_s * 3600 / (study->platform.n_devices * study->search.device_hour_cost);
+}
+
+/* Every device at its maximum: an upper limit of what the devices take, which is what a site provides for. */
+static double energy_per_token(const struct cs_metrics *metrics, const struct cs_study *study)
+{
+    double power_w = 0;
+    for (int32_t i = 0; i < study->platform.n_devices; i++) {
+        power_w += study->platform.devices[i].chip->max_power_w;
+    }
+    return power_w / metrics->tokens_per_s;
+}
+
+static double peak_memory(const struct cs_metrics *metrics, const struct cs_study *study)
+{
+    (void)study;
     return (double)metrics->peak_memory_bytes;
 }
 
 const struct cs_objective cs_objectives[] = {
     {"throughput", "tokens per second", true, throughput},
     {"step_time", "time of one training step", false, step_time},
+    {"tokens_per_cost", "tokens per unit of money, at the study's device_hour_cost", true, tokens_per_cost},
+    {"energy_per_token", "joule per token with every device at its maximal power", false, energy_per_token},
     {"peak_memory", "memory of the fullest device", false, peak_memory},
     {NULL, NULL, false, NULL},
 };
 
-const struct cs_searcher *const cs_searchers[] = {&cs__searcher_exhaustive, NULL};
+const struct cs_searcher *const cs_searchers[] = {&cs__searcher_exhaustive,   &cs__searcher_bayes,
+                                                  &cs__searcher_evolutionary, &cs__searcher_random,
+                                                  &cs__searcher_enumerate,    NULL};
 
 const struct cs_objective *cs_objective_find(const char *name)
 {

@@ -7,7 +7,15 @@
 
 #include "cs/strategies/searcher.h"
 
-/** Everything that no rule forbids, in strategy order. */
+/** Branch and bound. */
 extern const struct cs_searcher cs__searcher_exhaustive;
+/** Everything that no rule forbids and that fits, in strategy order. */
+extern const struct cs_searcher cs__searcher_enumerate;
+/** Expected improvement under a Gaussian process. */
+extern const struct cs_searcher cs__searcher_bayes;
+/** A genetic algorithm. */
+extern const struct cs_searcher cs__searcher_evolutionary;
+/** Everything in random order. */
+extern const struct cs_searcher cs__searcher_random;
 
 #endif

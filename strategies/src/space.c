@@ -292,6 +292,12 @@ static void apply_rules(struct builder *b)
         char why[CS_WHY_MAX] = "";
         candidate->rule = cs_strategy_check(&candidate->strategy, &b->study->model, &b->study->training,
                                             &shape, why, sizeof why);
+        const struct cs_user_rule *broken =
+            candidate->rule ? NULL : cs_user_rule_broken_by(b->study, &candidate->strategy);
+        if (broken) {
+            candidate->rule = broken->text;
+            (void)cs_strategy_format(&candidate->strategy, why, sizeof why);
+        }
         if (!candidate->rule) {
             space->n_open++;
             continue;

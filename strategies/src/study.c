@@ -73,7 +73,7 @@ out:
 
 static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
-    static const char *const allowed[] = {"memory_margin", "cross_node_comm_fraction", NULL};
+    static const char *const allowed[] = {"memory_margin", "cross_node_comm_fraction", "rules", NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     study->constraints.memory_margin = 1.2; /* DESIGN §6 */
@@ -82,14 +82,16 @@ static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_n
     CS_TRY(cs_yaml_opt_real(block, "memory_margin", 1, 10, &study->constraints.memory_margin, err));
     CS_TRY(cs_yaml_opt_real(block, "cross_node_comm_fraction", 0, 1, &study->constraints.cross_node_comm_frac,
                             err));
+    CS_TRY(cs__user_rules_read(study, cs_yaml_get(block, "rules"), err));
 out:
     return st;
 }
 
 static cs_status read_search(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
-    static const char *const allowed[] = {"algorithm", "objective", "time_limit", "candidate_time_limit",
-                                          "top",       "seed",      NULL};
+    static const char *const allowed[] = {
+        "algorithm",        "objective",        "time_limit", "candidate_time_limit", "top", "seed",
+        "simulation_limit", "device_hour_cost", NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     struct cs_search_settings *search = &study->search;
@@ -97,6 +99,7 @@ static cs_status read_search(struct cs_study *study, const struct cs_yaml_node *
     int32_t objective = 0;
     int64_t seed = 1;
     search->n_top = 10;
+    search->device_hour_cost = 1;
     CS_TRY(get_block(root, "search", allowed, &block, err));
     CS_TRY(opt_choice(block, "algorithm", cs_searcher_names(&study->arena), &algorithm, err));
     CS_TRY(opt_choice(block, "objective", cs_objective_names(&study->arena), &objective, err));
@@ -104,6 +107,8 @@ static cs_status read_search(struct cs_study *study, const struct cs_yaml_node *
     CS_TRY(cs_yaml_opt_quantity(block, "candidate_time_limit", CS_UNIT_SECONDS, &search->candidate_limit_s,
                                 err));
     CS_TRY(cs_yaml_opt_int(block, "top", 1, TOP_MAX, &search->n_top, err));
+    CS_TRY(cs_yaml_opt_int(block, "simulation_limit", 1, TOP_MAX, &search->simulation_limit, err));
+    CS_TRY(cs_yaml_opt_real(block, "device_hour_cost", 1e-9, 1e9, &search->device_hour_cost, err));
     CS_TRY(cs_yaml_opt_int(block, "seed", 0, SEED_MAX, &seed, err));
     search->algorithm = cs_searchers[algorithm]->name;
     search->objective = cs_objectives[objective].name;
@@ -112,18 +117,12 @@ out:
     return st;
 }
 
-static cs_status find_part(struct cs_study *study, const struct cs_study_source *source,
-                           const struct cs_yaml_node *root, enum cs_shipped kind, const char *key,
-                           char option, const char **path, struct cs_err *err)
+cs_status cs__study_find(struct cs_study *study, const struct cs_study_source *source,
+                         const struct cs_yaml_node *node, enum cs_shipped kind, const char *what,
+                         const char **path, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    const struct cs_yaml_node *node = cs_yaml_get(root, key);
-    if (!node) {
-        st = cs_err_set(err, CS_E_INPUT, root->loc, "the study names no %s: write '%s: NAME' or use -%c NAME",
-                        key, key, option);
-        goto out;
-    }
-    CS_TRY(cs_yaml_want(node, CS_YAML_SCALAR, key, err));
+    CS_TRY(cs_yaml_want(node, CS_YAML_SCALAR, what, err));
     bool from_file = study->path && node->loc.file && strcmp(node->loc.file, CS__COMMAND_LINE) != 0;
     const char *near = from_file && strchr(study->path, '/') ? cs_path_dir(&study->arena, study->path) : NULL;
     CS_TRY(cs_shipped_find(&study->arena, source->data_dir, kind, node->text, near, node->loc, path, err));
@@ -131,17 +130,47 @@ out:
     return st;
 }
 
+/* A key that every study has. */
+static cs_status need_part(const struct cs_yaml_node *root, const char *key, char option,
+                           const struct cs_yaml_node **node, struct cs_err *err)
+{
+    *node = cs_yaml_get(root, key);
+    if (!*node) {
+        return cs_err_set(err, CS_E_INPUT, root->loc,
+                          "the study names no %s: write '%s: NAME' or use -%c NAME", key, key, option);
+    }
+    return CS_OK;
+}
+
+/* A chip without a figure for the dtype cannot be simulated in it. */
+static cs_status check_dtype(const struct cs_study *study, const struct cs_yaml_node *platform,
+                             struct cs_err *err)
+{
+    for (int32_t i = 0; i < study->platform.n_devices; i++) {
+        const struct cs_chip *chip = study->platform.devices[i].chip;
+        if (!cs_chip_has_dtype(chip, study->training.dtype)) {
+            return cs_err_set(
+                err, CS_E_INPUT, platform->loc,
+                "the catalogue has no figure of chip '%s' in %s: choose another 'training: dtype'",
+                chip->name, cs_dtype_names[study->training.dtype]);
+        }
+    }
+    return CS_OK;
+}
+
 static cs_status load_parts(struct cs_study *study, const struct cs_study_source *source,
                             const struct cs_yaml_node *root, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    const char *platform_path = NULL;
-    CS_TRY(find_part(study, source, root, CS_SHIPPED_MODEL, "model", 'm', &study->model_path, err));
-    CS_TRY(find_part(study, source, root, CS_SHIPPED_PLATFORM, "platform", 'p', &platform_path, err));
+    const struct cs_yaml_node *node = NULL;
+    CS_TRY(need_part(root, "model", 'm', &node, err));
+    CS_TRY(cs__study_find(study, source, node, CS_SHIPPED_MODEL, "model", &study->model_path, err));
+    CS_TRY(need_part(root, "platform", 'p', &node, err));
     CS_TRY(cs_model_load(&study->model, study->model_path, err));
     CS_TRY(cs_catalogue_load(cs_path_join(&study->arena, source->data_dir, "platforms/catalogue"),
                              &study->catalogue, err));
-    CS_TRY(cs_platform_load(&study->platform, platform_path, study->catalogue, err));
+    CS_TRY(cs__study_platform_read(study, source, root, err));
+    CS_TRY(check_dtype(study, node, err));
     study->training.flash_attention = study->model.flash_attention;
     CS_TRY(cs_yaml_opt_bool(cs_yaml_get(root, "training"), "flash_attention",
                             &study->training.flash_attention, err));
@@ -149,11 +178,12 @@ out:
     return st;
 }
 
-static cs_status load_tree(struct cs_study *study, const struct cs_study_source *source,
-                           const struct cs_yaml_node **root, struct cs_err *err)
+cs_status cs__study_tree(struct cs_study *study, const struct cs_study_source *source,
+                         const struct cs_yaml_node **root, struct cs_err *err)
 {
-    static const char *const allowed[] = {"model",  "platform",    "training", "strategy", "constraints",
-                                          "search", "collectives", "faults",   NULL};
+    static const char *const allowed[] = {"model",       "platform", "training",    "strategy",
+                                          "constraints", "search",   "collectives", "faults",
+                                          "what_if",     "sweep",    "plan",        NULL};
     static const struct cs_yaml_node empty = {.kind = CS_YAML_MAP, .loc = {CS__COMMAND_LINE, 0, 0}};
     cs_status st = CS_OK;
     *root = &empty;
@@ -176,13 +206,29 @@ out:
     return st;
 }
 
+/* An objective of energy needs the power of every chip. */
+static cs_status check_power(const struct cs_study *study, const struct cs_yaml_node *root,
+                             struct cs_err *err)
+{
+    for (int32_t i = 0; i < study->platform.n_devices; i++) {
+        const struct cs_chip *chip = study->platform.devices[i].chip;
+        if (isnan(chip->max_power_w) && strcmp(study->search.objective, "energy_per_token") == 0) {
+            return cs_err_set(err, CS_E_INPUT, root->loc,
+                              "objective energy_per_token needs 'max_power' of chip %s, which the catalogue "
+                              "does not have",
+                              chip->name);
+        }
+    }
+    return CS_OK;
+}
+
 cs_status cs_study_load(struct cs_study *study, const struct cs_study_source *source, struct cs_err *err)
 {
     cs_status st = CS_OK;
     const struct cs_yaml_node *root = NULL;
     const struct cs_yaml_node *block = NULL;
     *study = (struct cs_study){0};
-    CS_TRY(load_tree(study, source, &root, err));
+    CS_TRY(cs__study_tree(study, source, &root, err));
     CS_TRY(read_training(study, root, err));
     block = cs_yaml_get(root, "strategy");
     study->strategy_loc = block ? block->loc : root->loc;
@@ -191,6 +237,7 @@ cs_status cs_study_load(struct cs_study *study, const struct cs_study_source *so
     CS_TRY(read_search(study, root, err));
     CS_TRY(load_parts(study, source, root, err));
     CS_TRY(cs__runtime_read(study, root, err));
+    CS_TRY(check_power(study, root, err));
 out:
     return st;
 }
@@ -198,6 +245,11 @@ out:
 void cs_study_release(struct cs_study *study)
 {
     cs_platform_release(&study->platform);
+    cs_platform_release(&study->base);
+    cs_ranktable_release(&study->ranktable);
+    if (study->platform_file) {
+        (void)fclose(study->platform_file);
+    }
     cs_catalogue_free(study->catalogue);
     cs_model_release(&study->model);
     cs_yaml_release(&study->yaml);

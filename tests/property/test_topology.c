@@ -105,8 +105,14 @@ static void check_routes(void *data)
         int32_t a = (int32_t)cs_rng_below(&check->rng, n);
         int32_t b = (int32_t)cs_rng_below(&check->rng, n);
         if (i % 3 == 0) { /* a third inside a node */
-            b = a / check->spec->devices_per_node * check->spec->devices_per_node +
-                (int32_t)cs_rng_below(&check->rng, (uint32_t)check->spec->devices_per_node);
+            int32_t per_node = check->spec->devices_per_node;
+            int32_t base = 0;
+            if (a >= check->spec->n_nodes * per_node) {
+                base = check->spec->n_nodes * per_node;
+                per_node = check->spec->second.devices_per_node;
+            }
+            b = base + (a - base) / per_node * per_node +
+                (int32_t)cs_rng_below(&check->rng, (uint32_t)per_node);
         }
         if (a == b) {
             continue;
@@ -133,8 +139,8 @@ static void assert_routes(const struct cs_topology_spec *spec, uint64_t seed, in
     struct cs_platform platform = {0};
     write_spec(spec);
     ck_assert_ok(cs_platform_load(&platform, path, catalogue, &err), &err);
-    ck_assert_int_eq(platform.n_devices, spec->n_nodes * spec->devices_per_node);
-    ck_assert_int_eq(platform.n_nodes, spec->n_nodes);
+    ck_assert_int_eq(platform.n_devices, cs_topology_n_devices(spec));
+    ck_assert_int_eq(platform.n_nodes, cs_topology_n_nodes(spec));
     ck_assert_str_eq(platform.topology, cs_topology_names[spec->topology]);
     struct route_check check = {.spec = spec, .platform = &platform, .n_pairs = n_pairs};
     cs_rng_init(&check.rng, seed, 1);
@@ -177,6 +183,16 @@ static struct cs_topology_spec random_spec(struct cs_rng *rng)
             }
             spec.n_nodes = spec.dims[0] * spec.dims[1] * spec.dims[2];
         }
+        if (spec.topology == CS_TOPOLOGY_FAT_TREE && cs_rng_below(rng, 2)) { /* a mixed cluster */
+            spec.second =
+                (struct cs_topology_part){.chip = "910b3",
+                                          .n_nodes = 1 + (int32_t)cs_rng_below(rng, 20),
+                                          .devices_per_node = per_node[cs_rng_below(rng, CS_COUNT(per_node))],
+                                          .intra_switched = cs_rng_below(rng, 2) != 0,
+                                          .intra_bytes_per_s = between(rng, 1e9, 1e12),
+                                          .intra_latency_s = between(rng, 1e-8, 1e-4),
+                                          .inter_bytes_per_s = between(rng, 1e9, 1e11)};
+        }
         if (cs_topology_check(&spec, CS_NOLOC, NULL) == CS_OK) {
             return spec;
         }
@@ -205,6 +221,159 @@ START_TEST(test_large_routes)
     cs_topology_spec_use(&spec, CS_TOPOLOGY_TORUS);
     spec.devices_per_node = 1;
     assert_routes(&spec, 2, 500);
+}
+END_TEST
+
+/* Bisection: every NIC of the first half sends to its counterpart in the second half at once. */
+struct bisection {
+    int32_t n_devices;
+    double want_s;
+};
+
+#define BISECTION_BYTES 1e9
+
+static void send_half(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    const sg_host_t *pair = sg_actor_self_get_data();
+    sg_host_sendto(pair[0], pair[1], BISECTION_BYTES);
+}
+
+static void check_bisection(void *data)
+{
+    const struct bisection *b = data;
+    int32_t half = b->n_devices / 2;
+    sg_host_t *pairs = calloc((size_t)half, 2 * sizeof *pairs);
+    sg_actor_t *actors = calloc((size_t)half, sizeof *actors);
+    char name[32];
+    if (!pairs || !actors) {
+        _exit(2);
+    }
+    for (int32_t i = 0; i < half; i++) {
+        snprintf(name, sizeof name, "nic%d", (int)i);
+        pairs[2 * i] = sg_host_by_name(name);
+        snprintf(name, sizeof name, "nic%d", (int)(i + half));
+        pairs[2 * i + 1] = sg_host_by_name(name);
+        actors[i] = sg_actor_init("send", pairs[2 * i]);
+        sg_actor_set_data(actors[i], pairs + 2 * i);
+        sg_actor_ref(actors[i]);
+        sg_actor_start_(actors[i], send_half, 0, NULL);
+    }
+    for (int32_t i = 0; i < half; i++) {
+        sg_actor_join(actors[i], -1);
+    }
+    double got_s = simgrid_get_clock();
+    if (fabs(got_s - b->want_s) > 1e-4 * b->want_s) {
+        fprintf(stderr, "half to half takes %g s, want %g\n", got_s, b->want_s);
+        _exit(1);
+    }
+}
+
+static const struct {
+    enum cs_topology topology;
+    int32_t n_nodes, leaf_ports;
+    double oversubscription;
+    double narrower; /* than the NICs of a half */
+} bisections[] = {
+    {CS_TOPOLOGY_FAT_TREE, 8, 64, 4, 1},  /* one leaf */
+    {CS_TOPOLOGY_FAT_TREE, 16, 16, 1, 1}, /* a spine */
+    {CS_TOPOLOGY_FAT_TREE, 16, 16, 4, 4},
+    {CS_TOPOLOGY_FAT_TREE, 64, 8, 3, 3}, /* pods under a core */
+    {CS_TOPOLOGY_RAIL, 16, 16, 4, 1},    /* counterparts share a rail */
+    {CS_TOPOLOGY_RAIL, 16, 8, 4, 4},     /* and here they do not */
+    {CS_TOPOLOGY_SUPERNODE, 16, 64, 1, 1},
+    {CS_TOPOLOGY_TORUS, 2, 64, 1, 1}, /* the two directions of a ring of two meet: all of the NICs' rate */
+};
+
+START_TEST(test_bisection)
+{
+    struct cs_topology_spec spec;
+    cs_topology_spec_init(&spec, cs_catalogue_server(catalogue, "910b-10to1"));
+    cs_topology_spec_use(&spec, bisections[_i].topology);
+    spec.n_nodes = bisections[_i].n_nodes;
+    spec.leaf_ports = bisections[_i].leaf_ports;
+    spec.oversubscription_frac = bisections[_i].oversubscription;
+    spec.inter_latency_s = spec.hop_latency_s = 0;
+    write_spec(&spec);
+    struct bisection b = {cs_topology_n_devices(&spec),
+                          BISECTION_BYTES * bisections[_i].narrower / spec.inter_bytes_per_s};
+    ck_assert_int_eq(in_simgrid("npu0", check_bisection, &b), 0);
+}
+END_TEST
+
+/* Dead cables with a way round them: the detour is what the closed form says, and the cable is gone. */
+START_TEST(test_detours)
+{
+    static const char *const mesh[] = {"hccs0-1", "hccs1-2_UP", "hccs8-15"};
+    static const char *const dragonfly[] = {"group0_local0-1", "group2_local1-3", "global0-1", "global2-4"};
+    struct cs_topology_spec spec;
+    cs_topology_spec_init(&spec, cs_catalogue_server(catalogue, "910b-10to1"));
+    spec.n_nodes = 2;
+    spec.dead_links = mesh;
+    spec.n_dead_links = CS_COUNT(mesh);
+    assert_routes(&spec, 1, 300);
+    cs_topology_spec_use(&spec, CS_TOPOLOGY_DRAGONFLY);
+    spec.n_nodes = 20;
+    spec.dims[0] = 5;
+    spec.dims[1] = 4;
+    spec.dims[2] = 1;
+    spec.devices_per_node = 2;
+    spec.dead_links = dragonfly;
+    spec.n_dead_links = CS_COUNT(dragonfly);
+    assert_routes(&spec, 2, 2000);
+}
+END_TEST
+
+/* node0 and node1 of a ring of five lost their cable: four hops the other way. */
+static void check_ring(void *data)
+{
+    const struct cs_topology_spec *spec = data;
+    double want_s = spec->inter_latency_s + 4 * spec->hop_latency_s;
+    double got_s = sg_host_get_route_latency(sg_host_by_name("nic0"), sg_host_by_name("nic8"));
+    _exit(fabs(got_s - want_s) > 1e-12 ? 1 : 0);
+}
+
+START_TEST(test_torus_detour)
+{
+    static const char *const cable[] = {"torus0_x"};
+    struct cs_topology_spec spec;
+    cs_topology_spec_init(&spec, cs_catalogue_server(catalogue, "910b-10to1"));
+    cs_topology_spec_use(&spec, CS_TOPOLOGY_TORUS);
+    spec.n_nodes = 5;
+    spec.dead_links = cable;
+    spec.n_dead_links = 1;
+    write_spec(&spec);
+    ck_assert_int_eq(in_simgrid("npu0", check_ring, &spec), 0);
+}
+END_TEST
+
+static const struct {
+    enum cs_topology topology;
+    int32_t n_nodes;
+    const char *links[2];
+    const char *part;
+} cut_offs[] = {
+    {CS_TOPOLOGY_FAT_TREE, 16, {"leaf0_up", NULL}, "ranks 0 to 63 lose the rest of the cluster"},
+    {CS_TOPOLOGY_FAT_TREE, 16, {"leaf1_link_70_UP", NULL}, "rank 70 loses all other nodes"},
+    {CS_TOPOLOGY_TORUS, 5, {"torus0_x", "torus2_x"}, "ranks 8 to 15 lose rank 0"},
+    {CS_TOPOLOGY_DRAGONFLY, 2, {"global0-1", NULL}, "rank 0 loses rank 8"},
+    {CS_TOPOLOGY_SUPERNODE, 2, {"port9", NULL}, "rank 9 loses the other ranks of its node"},
+    {CS_TOPOLOGY_FAT_TREE, 2, {"leaf0_up", NULL}, "there is no link 'leaf0_up'"},
+    {CS_TOPOLOGY_FAT_TREE, 2, {"hccs7-8", NULL}, "there is no link 'hccs7-8'"},
+    {CS_TOPOLOGY_FAT_TREE, 2, {"hccs0-1x", NULL}, "there is no link 'hccs0-1x'"},
+};
+
+START_TEST(test_cut_off)
+{
+    struct cs_err err = {0};
+    struct cs_topology_spec spec;
+    cs_topology_spec_init(&spec, cs_catalogue_server(catalogue, "910b-10to1"));
+    cs_topology_spec_use(&spec, cut_offs[_i].topology);
+    spec.n_nodes = cut_offs[_i].n_nodes;
+    spec.dead_links = cut_offs[_i].links;
+    spec.n_dead_links = cut_offs[_i].links[1] ? 2 : 1;
+    ck_assert_fails(cs_topology_check(&spec, CS_NOLOC, &err), &err, CS_E_INPUT, 0, cut_offs[_i].part);
 }
 END_TEST
 
@@ -364,6 +533,7 @@ static struct text case_text(struct cs_rng *rng, int n_changes)
     if (cs_rng_below(rng, 3) > 0) {
         struct cs_topology_spec spec = random_spec(rng);
         spec.n_nodes = 2;
+        spec.second.n_nodes = 0;
         spec.devices_per_node = 2;
         memset(spec.dims, 0, sizeof spec.dims);
         spec.leaf_ports = 2;
@@ -421,6 +591,10 @@ static Suite *topology_suite(void)
     tcase_set_timeout(tcase, 0); /* ctest has one */
     tcase_add_test(tcase, test_random_routes);
     tcase_add_test(tcase, test_large_routes);
+    tcase_add_loop_test(tcase, test_bisection, 0, CS_COUNT(bisections));
+    tcase_add_test(tcase, test_detours);
+    tcase_add_test(tcase, test_torus_detour);
+    tcase_add_loop_test(tcase, test_cut_off, 0, CS_COUNT(cut_offs));
     tcase_add_test(tcase, test_directions);
     tcase_add_test(tcase, test_accepted_files_load);
     suite_add_tcase(suite, tcase);

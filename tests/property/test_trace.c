@@ -6,8 +6,9 @@
 
 #include <stdio.h>
 
-#define N_CASES 2000
+#define N_CASES 6000
 #define N_SEEDS 4
+#define N_MODELS 5
 
 static int32_t pick(struct cs_rng *rng, const int32_t *values, uint32_t n)
 {
@@ -32,7 +33,21 @@ static struct cs_strategy random_strategy(struct cs_rng *state)
     s.zero = PICK(1, 2, 3);
     s.sp = cs_rng_below(&rng, 2) == 1;
     s.micro_batch = PICK(1, 2, 4);
-    s.schedule = (enum cs_schedule)PICK(CS_SCHED_GPIPE, CS_SCHED_1F1B, CS_SCHED_1F1B);
+    s.schedule = (enum cs_schedule)cs_rng_below(&rng, CS_N_SCHEDULES);
+    if (s.schedule == CS_SCHED_INTERLEAVED || s.schedule == CS_SCHED_SEQPIPE) {
+        s.vpp = PICK(1, 2, 3, 4);
+    } else if (s.schedule == CS_SCHED_ZERO_BUBBLE_V) {
+        s.vpp = 2;
+    }
+    s.seq_split = PICK(1, 2, 4);
+    s.cp = PICK(1, 1, 1, 2, 4);
+    s.cp_kind = (enum cs_cp_kind)cs_rng_below(&rng, CS_N_CP_KINDS);
+    s.ep = PICK(1, 1, 2, 4, 8, 16);
+    s.half_batches = PICK(1, 1, 2);
+    s.fused_tp = s.half_batches == 1 && cs_rng_below(&rng, 3) == 0;
+    s.keep_comm = cs_rng_below(&rng, 4) == 0;
+    s.offload_optimizer = cs_rng_below(&rng, 6) == 0;
+    s.swap_activations = cs_rng_below(&rng, 6) == 0;
     s.recompute = (enum cs_recompute)PICK(CS_RECOMPUTE_NONE, CS_RECOMPUTE_SELECTIVE, CS_RECOMPUTE_FULL);
     for (uint32_t i = CS_N_DIMS - 1; i > 0; i--) {
         uint32_t j = cs_rng_below(&rng, i + 1);
@@ -45,6 +60,26 @@ static struct cs_strategy random_strategy(struct cs_rng *state)
     }
     *state = rng;
     return s;
+}
+
+/** Uneven places and layers recomputed by number, now and then. */
+static void random_lists(struct cs_rng *rng, struct cs_strategy *s, int32_t n_layers)
+{
+    int32_t n = s->schedule == CS_SCHED_DUALPIPE ? s->pp : s->pp * s->vpp;
+    if (n > n_layers || n > CS_PLACES_MAX || cs_rng_below(rng, 3) > 0) {
+        return;
+    }
+    int32_t left = n_layers;
+    s->layers.n = s->full_layers.n = s->selective_layers.n = (uint8_t)n;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t most = left - (n - 1 - i);
+        int32_t layers = i == n - 1 ? left : 1 + (int32_t)cs_rng_below(rng, (uint32_t)most);
+        left -= layers;
+        s->layers.at[i] = (uint8_t)layers;
+        s->full_layers.at[i] = (uint8_t)cs_rng_below(rng, 4);
+        s->selective_layers.at[i] = (uint8_t)cs_rng_below(rng, 6);
+    }
+    cs_strategy_canonicalise(s);
 }
 
 static void check_trace(const struct cs_trace *trace, const struct cs_training *training, bool exact_flop,
@@ -75,22 +110,33 @@ static void check_trace(const struct cs_trace *trace, const struct cs_training *
 START_TEST(test_random)
 {
     struct cs_rng rng;
-    struct cs_model models[3] = {workload_model("llama3-8b"), workload_gpt(7, 512, 16, 4096),
-                                 workload_gpt(12, 256, 8, 1024)};
+    struct cs_model models[N_MODELS] = {workload_model("llama3-8b"), workload_gpt(7, 512, 16, 4096),
+                                        workload_gpt(12, 256, 8, 1024), workload_moe(12, false),
+                                        workload_moe(9, true)};
     int n_built = 0;
     models[2].dropout_frac = 0;
     models[2].tied_embedding = false;
     cs_rng_init(&rng, (uint64_t)_i, 1);
     for (int i = 0; i < N_CASES / N_SEEDS; i++) {
-        const struct cs_model *model = &models[cs_rng_below(&rng, 3)];
-        struct cs_training training = workload_training(model, 1 << cs_rng_below(&rng, 8), 1024);
+        const struct cs_model *model = &models[cs_rng_below(&rng, N_MODELS)];
+        struct cs_training training =
+            workload_training(model, INT64_C(1) << (4 + cs_rng_below(&rng, 7)), 1024);
         training.flash_attention = cs_rng_below(&rng, 2) == 1;
         training.clip_gradient = cs_rng_below(&rng, 4) > 0;
         training.bucket_bytes = cs_rng_below(&rng, 2) ? 64e6 : 1e6;
-        training.dtype = (enum cs_dtype)PICK(CS_DTYPE_BF16, CS_DTYPE_BF16, CS_DTYPE_FP32);
+        training.dtype = (enum cs_dtype)PICK(CS_DTYPE_BF16, CS_DTYPE_BF16, CS_DTYPE_FP32, CS_DTYPE_FP8);
+        training.gradient_fp32_sync = cs_rng_below(&rng, 2) == 1;
         training.gradient_dtype = (enum cs_dtype)PICK(CS_DTYPE_FP32, CS_DTYPE_BF16);
-        training.optimizer = (enum cs_optimizer)PICK(CS_OPT_ADAMW, CS_OPT_SGD);
+        training.optimizer = (enum cs_optimizer)PICK(CS_OPT_ADAMW, CS_OPT_SGD, CS_OPT_MUON);
         struct cs_strategy strategy = random_strategy(&rng);
+        /* What a rule would refuse at once, most of the time left alone so that the rules have something to
+         * do. */
+        bool tame = cs_rng_below(&rng, 8) > 0;
+        strategy.ep = tame && model->n_experts == 0 ? 1 : strategy.ep;
+        strategy.sp |= tame && model->n_experts > 0 && strategy.mp > 1;
+        strategy.cp = strategy.dp == 16 && tame ? 1 : strategy.cp;
+        training.flash_attention |= tame && (strategy.cp > 1 || strategy.schedule == CS_SCHED_SEQPIPE);
+        random_lists(&rng, &strategy, model->n_layers);
         struct cs_cluster_shape shape = {.n_devices = strategy.dp * strategy.mp * strategy.pp * strategy.cp,
                                          .devices_per_node = 8};
         char name[512];
@@ -108,7 +154,10 @@ START_TEST(test_random)
         ck_assert_msg(st == CS_OK, "%s: %s", name, err.text);
         st = cs_trace_check(trace, &err);
         ck_assert_msg(st == CS_OK, "%s: %s", name, err.text);
-        check_trace(trace, &training, strategy.mp <= model->n_kv_heads, name);
+        /* Down-projections of latent attention are done by every tensor-parallel rank unless sp cuts them. */
+        bool once =
+            strategy.mp <= model->n_kv_heads && (model->kv_lora_rank == 0 || strategy.sp || strategy.mp == 1);
+        check_trace(trace, &training, once, name);
         cs_trace_free(trace);
         n_built++;
     }

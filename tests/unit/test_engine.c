@@ -264,6 +264,36 @@ START_TEST(test_faults)
     cs_run_release(&run);
     slow.factor = 0;
     ck_assert_fails(cs_engine_run(trace, f.routes, &options, &run, &err), &err, CS_E_INPUT, 0, "is dead");
+    slow.name = "no_such_link";
+    ck_assert_fails(cs_engine_run(trace, f.routes, &options, &run, &err), &err, CS_E_INPUT, 0,
+                    "no route crosses a link 'no_such_link'");
+    handmade_free(trace);
+    fixture_close(&f);
+}
+END_TEST
+
+/* What the catalogue does not know of a chip cannot be run on it: no NaN, no infinity as a time. */
+START_TEST(test_missing_figure)
+{
+    struct fixture f;
+    fixture_open(&f, 1, 8, NULL);
+    struct cs_err err = {0};
+    struct handmade shape = {4, 2, 1, 4, false, 1e12, 2e12, 8000000, 1, 400000000};
+    struct cs_trace *trace = handmade_trace(&shape);
+    struct cs_chip chip = *f.platform.devices[0].chip;
+    for (int32_t i = 0; i < CS_N_DTYPES; i++) {
+        chip.peak_flop_per_s[i] = NAN;
+    }
+    const struct cs_chip *known = f.platform.devices[5].chip;
+    f.platform.devices[5].chip = &chip;
+    struct cs_run_options options;
+    cs_run_options_init(&options);
+    struct cs_run run = {0};
+    ck_assert_fails(cs_engine_run(trace, f.routes, &options, &run, &err), &err, CS_E_INPUT, 0,
+                    "the catalogue has no figure of chip");
+    f.platform.devices[5].chip = known;
+    run_trace(&f, trace, &options, &run);
+    cs_run_release(&run);
     handmade_free(trace);
     fixture_close(&f);
 }
@@ -344,6 +374,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, test_deterministic, 0, 3);
     tcase_add_test(c, test_inter_bandwidth);
     tcase_add_test(c, test_faults);
+    tcase_add_test(c, test_missing_figure);
     tcase_add_test(c, test_deadlock);
     tcase_add_test(c, test_timeline);
     tcase_add_test(c, test_too_few_devices);

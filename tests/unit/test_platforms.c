@@ -221,9 +221,24 @@ START_TEST(test_wave_frac)
 }
 END_TEST
 
+/* 910B2 with round figures, whatever calibration finds. */
+static struct cs_chip plain_chip(void)
+{
+    struct cs_chip chip = *cs_catalogue_chip(catalogue, "910b2");
+    chip.opkind_peak_frac[CS_OPKIND_MATMUL] = 0.86;
+    chip.opkind_peak_frac[CS_OPKIND_ELEMENTWISE] = 0.70;
+    chip.opkind_memory_frac[CS_OPKIND_MATMUL] = chip.opkind_memory_frac[CS_OPKIND_ELEMENTWISE] = 0.80;
+    chip.matmul_half_depth = 0.0;
+    chip.matmul_unaligned_frac = 1.0;
+    chip.kernel_overhead_s = 3e-6;
+    chip.host_launch_s = 0.0;
+    return chip;
+}
+
 START_TEST(test_op_time_closed_form)
 {
-    const struct cs_chip *chip = cs_catalogue_chip(catalogue, "910b2");
+    struct cs_chip plain = plain_chip();
+    const struct cs_chip *chip = &plain;
     struct cs_op_cost cost = matmul(6144, 8192, 8192);
     double arithmetic_s = cost.flop / (353.9e12 * 0.86) / cs_chip_wave_frac(6144, 8192, 1, 24.0);
     assert_near(cs_chip_op_time_s(chip, &cost), arithmetic_s + 3e-6, 1e-12);
@@ -242,6 +257,31 @@ START_TEST(test_op_time_closed_form)
     ck_assert(isnan(cs_chip_op_time_s(chip, &cost)));
     cost.dtype = CS_DTYPE_BF16;
     ck_assert(isnan(cs_chip_op_time_s(cs_catalogue_chip(catalogue, "910a"), &cost)));
+}
+END_TEST
+
+START_TEST(test_op_time_shapes)
+{
+    struct cs_chip chip = plain_chip();
+    struct cs_op_cost cost = matmul(6144, 8192, 8192);
+    double plain_s = cs_chip_op_time_s(&chip, &cost) - 3e-6;
+    chip.matmul_half_depth = 8192.0; /* as deep as the product: twice the time */
+    assert_near(cs_chip_op_time_s(&chip, &cost), 2.0 * plain_s + 3e-6, 1e-12);
+    chip.matmul_half_depth = 0.0;
+    chip.matmul_unaligned_frac = 5.0; /* 8192 is a multiple of 8 */
+    assert_near(cs_chip_op_time_s(&chip, &cost), plain_s + 3e-6, 1e-12);
+    cost = matmul(6144, 8192, 108);
+    cost.bytes = 0.0; /* arithmetic alone */
+    chip.matmul_unaligned_frac = 1.0;
+    plain_s = cs_chip_op_time_s(&chip, &cost) - 3e-6;
+    chip.matmul_unaligned_frac = 5.0; /* 108 is none */
+    assert_near(cs_chip_op_time_s(&chip, &cost), 5.0 * plain_s + 3e-6, 1e-12);
+    struct cs_op_cost small = {
+        .kind = CS_OPKIND_NORM, .dtype = CS_DTYPE_BF16, .bytes = 1.6e6, .n_kernels = 2};
+    chip.host_launch_s = 50e-6; /* two launches last longer than 1 us of memory traffic */
+    assert_near(cs_chip_op_time_s(&chip, &small), 100e-6, 1e-12);
+    *cs_chip_figure_place(&chip, cs_chip_figure_index("host_launch")) = 0.0;
+    ck_assert_double_lt(cs_chip_op_time_s(&chip, &small), 10e-6);
 }
 END_TEST
 
@@ -316,7 +356,7 @@ START_TEST(test_routes_fat_tree)
     assert_route(&spec, 0, 4095, 2.5e-6, 19.6e9);
     assert_route(&spec, 0, 4096, 3.5e-6, 19.6e9);
     spec = spec_of("dgx-a100", CS_TOPOLOGY_FAT_TREE, 2);
-    assert_route(&spec, 0, 7, 2e-6, 235e9); /* a switch: one device gets all of it */
+    assert_route(&spec, 0, 7, 5.4e-6, 231.5e9); /* a switch: one device gets all of it */
 }
 END_TEST
 
@@ -413,6 +453,27 @@ START_TEST(test_spec_name_is_escaped)
 }
 END_TEST
 
+/* A hand-written file carries no description to vary, and an edited one not its own. */
+START_TEST(test_no_description)
+{
+    struct cs_err err = {0};
+    struct cs_platform platform = {0};
+    struct cs_topology_spec spec = {0};
+    ck_assert_ok(cs_platform_load(&platform, CS_TEST_SOURCE_DIR "/tests/data/good/platform/mixed.xml",
+                                  catalogue, &err),
+                 &err);
+    ck_assert_fails(cs_topology_read(&spec, &platform, catalogue, CS_NOLOC, &err), &err, CS_E_INPUT, 0,
+                    "does not carry the description");
+    cs_platform_release(&platform);
+    ck_assert_ok(cs_platform_load(&platform, CS_TEST_SOURCE_DIR "/platforms/910b-8x8.xml", catalogue, &err),
+                 &err);
+    platform.content_hash++;
+    ck_assert_fails(cs_topology_read(&spec, &platform, catalogue, CS_NOLOC, &err), &err, CS_E_INPUT, 0,
+                    "is not what its description gives");
+    cs_platform_release(&platform);
+}
+END_TEST
+
 /* The shipped files are what the writer makes. */
 START_TEST(test_shipped_files)
 {
@@ -436,6 +497,10 @@ START_TEST(test_shipped_files)
         struct cs_platform platform = {0};
         ck_assert_ok(cs_platform_load(&platform, path, catalogue, &err), &err);
         ck_assert_str_eq(platform.name, files[i][0]);
+        struct cs_topology_spec back = {0}; /* and can be turned into their description again */
+        ck_assert_ok(cs_topology_read(&back, &platform, catalogue, CS_NOLOC, &err), &err);
+        ck_assert_int_eq(back.n_nodes, 8);
+        ck_assert_double_eq(back.hop_latency_s, spec.hop_latency_s);
         ck_assert_str_eq(platform.topology, "fat-tree");
         ck_assert_str_eq(platform.intra, "mesh");
         ck_assert_int_eq(platform.n_devices, 64);
@@ -471,6 +536,7 @@ static Suite *platforms_suite(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_wave_frac);
     tcase_add_test(tcase, test_op_time_closed_form);
+    tcase_add_test(tcase, test_op_time_shapes);
     tcase_add_test(tcase, test_op_time_monotonic);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("topology");
@@ -480,6 +546,7 @@ static Suite *platforms_suite(void)
     tcase_add_test(tcase, test_spec_bad);
     tcase_add_test(tcase, test_spec_name_is_escaped);
     tcase_add_test(tcase, test_shipped_files);
+    tcase_add_test(tcase, test_no_description);
     suite_add_tcase(suite, tcase);
     return suite;
 }

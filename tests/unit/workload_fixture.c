@@ -35,6 +35,38 @@ struct cs_model workload_gpt(int32_t n_layers, int64_t hidden, int64_t n_heads, 
                              .dropout_frac = 0.1};
 }
 
+struct cs_model workload_moe(int32_t n_layers, bool latent)
+{
+    struct cs_model model = {.name = latent ? "latent moe" : "moe",
+                             .source = "test",
+                             .n_layers = n_layers,
+                             .hidden = 512,
+                             .n_heads = 16,
+                             .n_kv_heads = latent ? 16 : 8,
+                             .head_dim = 32,
+                             .ffn = 1536,
+                             .vocab = 4096,
+                             .norm = CS_NORM_RMS,
+                             .activation = CS_ACT_SWIGLU,
+                             .position = CS_POS_ROPE,
+                             .flash_attention = true,
+                             .causal = true,
+                             .n_experts = 16,
+                             .experts_per_token = 2,
+                             .n_shared_experts = 1,
+                             .expert_ffn = 256,
+                             .first_dense_layers = 2};
+    if (latent) {
+        model.q_lora_rank = 128;
+        model.kv_lora_rank = 64;
+        model.qk_nope_head_dim = 32;
+        model.qk_rope_head_dim = 16;
+        model.v_head_dim = 32;
+        model.n_mtp_layers = 1;
+    }
+    return model;
+}
+
 struct cs_training workload_training(const struct cs_model *model, int64_t global_batch, int64_t seq_length)
 {
     return (struct cs_training){.global_batch = global_batch,

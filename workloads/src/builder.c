@@ -64,18 +64,35 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
     builder->trace = cs_calloc(1, sizeof *builder->trace);
     builder->trace->n_ranks = strategy->dp * strategy->mp * strategy->cp * strategy->pp;
     fill_minus_one(builder->group_comm, CS_N_GROUPS);
-    fill_minus_one(builder->channel_chan, CS_N_CHANNELS);
+    fill_minus_one(builder->channel_chan, CS_CHANNELS_MAX);
     fill_minus_one(builder->event_index, CS_N_EVENTS);
     fill_minus_one(builder->lane_stream, CS_N_LANES);
     (void)cs__builder_stream(builder, CS_LANE_COMPUTE);
     cs__graph_build(&builder->graph, &builder->trace->arena, model,
                     (int64_t)strategy->micro_batch * strategy->dp, training->seq_length,
                     training->flash_attention);
+    cs__pipeline_init(&builder->pipeline, strategy, cs_strategy_micro_batches(strategy, training));
     cs__sharding_init(&builder->sharding, &builder->graph, strategy);
     builder->costing = (struct cs_costing){.sharding = &builder->sharding,
-                                           .dtype = training->dtype,
-                                           .gradient_dtype = training->gradient_dtype,
-                                           .causal = model->causal};
+                                           .dtype = cs__storage_dtype(training),
+                                           .product_dtype = training->dtype,
+                                           .gradient_dtype = training->gradient_dtype};
+    cs__builder_set_part(builder, 0);
+}
+
+void cs__builder_set_part(struct cs_builder *builder, int32_t part)
+{
+    const int32_t n = builder->pipeline.n_parts;
+    const int64_t length = builder->training->seq_length / n;
+    for (int32_t i = 0; i < builder->graph.n_axes; i++) {
+        if (builder->graph.axes[i].role == CS_AXIS_ROWS) {
+            builder->graph.axes[i].size = (builder->graph.n_rows + n - 1) / n;
+        }
+    }
+    builder->graph.axes[CS_AXIS_OF_SEQ].size = length;
+    builder->graph.axes[CS_AXIS_OF_KEYS].size = builder->model->causal ? (part + 1) * length : length * n;
+    /* Of a part's queries times the keys up to it, all but half of its own square is under the mask. */
+    builder->costing.causal_frac = builder->model->causal ? (part + 0.5) / (part + 1) : 1.0;
 }
 
 void cs__builder_release(struct cs_builder *builder)
@@ -100,7 +117,8 @@ struct cs_trace *cs__builder_finish(struct cs_builder *builder)
         cs_arena_memdup(arena, builder->blocks, sizeof *builder->blocks * (size_t)builder->n_blocks);
     trace->n_blocks = builder->n_blocks;
     trace->comms = cs_arena_memdup(arena, builder->comms, sizeof builder->comms);
-    trace->chans = cs_arena_memdup(arena, builder->chans, sizeof builder->chans);
+    trace->chans =
+        cs_arena_memdup(arena, builder->chans, sizeof *builder->chans * (size_t)(trace->n_chans + 1));
     trace->stream_names = cs_arena_memdup(arena, builder->stream_names, sizeof builder->stream_names);
     trace->event_names = cs_arena_memdup(arena, builder->event_names, sizeof builder->event_names);
     builder->trace = NULL;
@@ -143,11 +161,14 @@ uint8_t cs__builder_comm(struct cs_builder *builder, enum cs_group group)
         int32_t index = builder->trace->n_comms++;
         builder->group_comm[group] = index;
         static const enum cs_lane lanes[CS_N_GROUPS] = {
-            [CS_GROUP_TP] = CS_LANE_TP,        [CS_GROUP_TP_COPIES] = CS_LANE_TP,
-            [CS_GROUP_CP] = CS_LANE_CP,        [CS_GROUP_DP] = CS_LANE_DP,
-            [CS_GROUP_OP] = CS_LANE_DP,        [CS_GROUP_GATHER] = CS_LANE_GATHER,
-            [CS_GROUP_DPX] = CS_LANE_DP,       [CS_GROUP_NORM] = CS_LANE_NORM,
-            [CS_GROUP_EMBEDDING] = CS_LANE_DP,
+            [CS_GROUP_TP] = CS_LANE_TP,          [CS_GROUP_TP_COPIES] = CS_LANE_TP,
+            [CS_GROUP_CP] = CS_LANE_CP,          [CS_GROUP_DP] = CS_LANE_DP,
+            [CS_GROUP_OP] = CS_LANE_DP,          [CS_GROUP_GATHER] = CS_LANE_GATHER,
+            [CS_GROUP_DPX] = CS_LANE_DP,         [CS_GROUP_NORM] = CS_LANE_NORM,
+            [CS_GROUP_EMBEDDING] = CS_LANE_DP,   [CS_GROUP_MIRROR] = CS_LANE_DP,
+            [CS_GROUP_TP_ASYNC] = CS_LANE_TP,    [CS_GROUP_EP] = CS_LANE_EP,
+            [CS_GROUP_EDP] = CS_LANE_DP,         [CS_GROUP_EOP] = CS_LANE_DP,
+            [CS_GROUP_EGATHER] = CS_LANE_GATHER, [CS_GROUP_EDPX] = CS_LANE_DP,
         };
         cs__groups_comm(builder, group, &builder->comms[index]);
         builder->comms[index].stream = cs__builder_stream(builder, lanes[group]);
@@ -155,23 +176,27 @@ uint8_t cs__builder_comm(struct cs_builder *builder, enum cs_group group)
     return (uint8_t)builder->group_comm[group];
 }
 
-uint8_t cs__builder_chan(struct cs_builder *builder, enum cs_channel channel)
+uint8_t cs__builder_chan(struct cs_builder *builder, struct cs_channel channel)
 {
-    if (builder->channel_chan[channel] < 0) {
-        int32_t index = builder->trace->n_chans++;
-        builder->channel_chan[channel] = index;
-        cs__groups_chan(builder, channel, &builder->chans[index]);
-        builder->chans[index].stream = cs__builder_stream(
-            builder, channel == CS_CHANNEL_FORWARD ? CS_LANE_PP_FORWARD : CS_LANE_PP_BACKWARD);
+    int32_t slot = channel.ring ? CS_CHANNELS_MAX - 1 : 2 * channel.chunk + (channel.forward ? 0 : 1);
+    int32_t *index = &builder->channel_chan[slot];
+    if (*index < 0) {
+        *index = builder->trace->n_chans++;
+        cs__groups_chan(builder, channel, &builder->chans[*index]);
+        builder->chans[*index].stream = cs__builder_stream(builder, channel.ring      ? CS_LANE_CP
+                                                                    : channel.forward ? CS_LANE_PP_FORWARD
+                                                                                      : CS_LANE_PP_BACKWARD);
     }
-    return (uint8_t)builder->channel_chan[channel];
+    return (uint8_t)*index;
 }
 
 uint8_t cs__builder_event(struct cs_builder *builder, enum cs_event event)
 {
     static const char *const names[CS_N_EVENTS] = {
         "gradient ready", "gradient scattered", "gradients reduced", "weights gathered",
-        "gather ready",   "gather done",        "output ready",      "input gradient ready"};
+        "gather ready",   "gather done",        "output ready",      "input gradient ready",
+        "keys ready",     "tp ready",           "tp done",           "host ready",
+        "host done"};
     if (builder->event_index[event] < 0) {
         builder->event_index[event] = builder->trace->n_events++;
         builder->event_names[builder->event_index[event]] = names[event];
@@ -181,8 +206,8 @@ uint8_t cs__builder_event(struct cs_builder *builder, enum cs_event event)
 
 uint8_t cs__builder_stream(struct cs_builder *builder, enum cs_lane lane)
 {
-    static const char *const names[CS_N_LANES] = {"compute",     "tp", "cp",     "pp-forward",
-                                                  "pp-backward", "dp", "gather", "norm"};
+    static const char *const names[CS_N_LANES] = {"compute", "tp",     "cp",   "pp-forward", "pp-backward",
+                                                  "dp",      "gather", "norm", "ep",         "host"};
     if (builder->lane_stream[lane] < 0) {
         builder->lane_stream[lane] = builder->trace->n_streams++;
         builder->stream_names[builder->lane_stream[lane]] = names[lane];
@@ -199,6 +224,22 @@ void cs__emit_compute(struct cs_builder *builder, struct cs_oplist *list, enum c
                                         .layer = -1,
                                         .label = cs__builder_label(builder, label),
                                         .cost = cs__builder_cost(builder, cost)});
+}
+
+/* PCI Express 4.0 x16, one direction: 16 GT/s on 16 lanes with 128b/130b code (PCI Express Base Specification
+ * 4.0). */
+#define HOST_BYTES_PER_S (16e9 * 16 * 128 / 130 / 8)
+
+void cs__emit_host(struct cs_builder *builder, struct cs_oplist *list, enum cs_lane lane, enum cs_phase phase,
+                   const char *label, int64_t bytes)
+{
+    struct cs_op_cost cost = {.kind = CS_OPKIND_ELEMENTWISE,
+                              .dtype = CS_DTYPE_FP32,
+                              .batch = 1,
+                              .n_kernels = 1,
+                              .fixed_s = (double)bytes / HOST_BYTES_PER_S};
+    cs__emit_compute(builder, list, phase, label, cost);
+    list->ops[list->n - 1].stream = cs__builder_stream(builder, lane);
 }
 
 void cs__emit_collective(struct cs_builder *builder, struct cs_oplist *list, enum cs_lane lane,
@@ -232,7 +273,7 @@ void cs__emit_event(struct cs_builder *builder, struct cs_oplist *list, enum cs_
 }
 
 void cs__emit_message(struct cs_builder *builder, struct cs_oplist *list, enum cs_op_type type,
-                      enum cs_channel channel, enum cs_phase phase, int64_t bytes)
+                      struct cs_channel channel, enum cs_phase phase, int64_t bytes)
 {
     uint8_t chan = cs__builder_chan(builder, channel);
     uint8_t lane = (uint8_t)builder->chans[chan].stream;

@@ -6,6 +6,7 @@
 #define CS_WORKLOADS_BUILDER_PRIV_H
 
 #include "cost_priv.h"
+#include "schedule_priv.h"
 
 /** Growing list of operations on the heap. Zero-initialised is empty. */
 struct cs_oplist {
@@ -22,6 +23,7 @@ void cs__oplist_release(struct cs_oplist *list);
 /** Groups that operations ask for. */
 enum cs_group {
     CS_GROUP_TP,        /* tensor parallel */
+    CS_GROUP_TP_ASYNC,  /* the same ranks, for communication on a lane of its own */
     CS_GROUP_TP_COPIES, /* tensor-parallel ranks that hold the same key-value head */
     CS_GROUP_CP,
     CS_GROUP_DP,        /* all copies of a parameter: dp x cp */
@@ -30,10 +32,24 @@ enum cs_group {
     CS_GROUP_DPX,       /* ranks that hold the same shard */
     CS_GROUP_NORM,      /* everything that the global gradient norm sums over */
     CS_GROUP_EMBEDDING, /* first and last stage, when they share the vocabulary matrix */
+    CS_GROUP_EP,        /* ranks that share out the experts */
+    CS_GROUP_EDP,       /* all copies of an expert */
+    CS_GROUP_EOP,       /* of them, those that share out its optimizer states */
+    CS_GROUP_EGATHER,   /* the same ranks, for weights (zero 3) */
+    CS_GROUP_EDPX,      /* of the copies, those that hold the same shard */
+    CS_GROUP_MIRROR,    /* the two stages that hold the same two places (DualPipe) */
     CS_N_GROUPS
 };
 
-enum cs_channel { CS_CHANNEL_FORWARD, CS_CHANNEL_BACKWARD, CS_N_CHANNELS };
+/** Channels: each chunk of a stage has one for its outputs and one for its inputs' gradients, so that
+ * messages of different chunks cannot be taken for each other. One more goes round the ring of context
+ * parallelism. */
+#define CS_CHANNELS_MAX (2 * CS_PLACES_MAX + 1)
+struct cs_channel {
+    int32_t chunk; /* the sender's */
+    bool forward;
+    bool ring; /* to the next context-parallel rank */
+};
 
 enum cs_event {
     CS_EVENT_GRADIENT_READY, /* a bucket of gradients is complete */
@@ -44,6 +60,11 @@ enum cs_event {
     CS_EVENT_GATHER_DONE,
     CS_EVENT_SEND_FORWARD,
     CS_EVENT_SEND_BACKWARD,
+    CS_EVENT_RING,
+    CS_EVENT_TP_READY, /* half-batches, fused products */
+    CS_EVENT_TP_DONE,
+    CS_EVENT_HOST_READY, /* activations that go to the host and back */
+    CS_EVENT_HOST_DONE,
     CS_N_EVENTS
 };
 
@@ -57,6 +78,8 @@ enum cs_lane {
     CS_LANE_DP,
     CS_LANE_GATHER,
     CS_LANE_NORM,
+    CS_LANE_EP,
+    CS_LANE_HOST,
     CS_N_LANES
 };
 
@@ -65,11 +88,12 @@ struct cs_builder {
     const struct cs_model *model;       /* borrowed */
     const struct cs_training *training; /* borrowed */
     struct cs_strategy strategy;        /* canonical */
+    struct cs_pipeline pipeline;
     struct cs_graph graph;
     struct cs_sharding sharding;
     struct cs_costing costing;
-    int32_t group_comm[CS_N_GROUPS];     /* index in trace.comms, -1 = not asked for */
-    int32_t channel_chan[CS_N_CHANNELS]; /* index in trace.chans */
+    int32_t group_comm[CS_N_GROUPS];       /* index in trace.comms, -1 = not asked for */
+    int32_t channel_chan[CS_CHANNELS_MAX]; /* index in trace.chans */
     int32_t event_index[CS_N_EVENTS];
     int32_t lane_stream[CS_N_LANES];
     int32_t n_costs, cap_costs;
@@ -79,13 +103,16 @@ struct cs_builder {
     int32_t n_blocks, cap_blocks;
     struct cs_block *blocks;
     struct cs_comm comms[CS_N_GROUPS];
-    struct cs_chan chans[CS_N_CHANNELS];
+    struct cs_chan chans[CS_CHANNELS_MAX];
     const char *stream_names[CS_N_LANES];
     const char *event_names[CS_N_EVENTS];
 };
 
 void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                       const struct cs_training *training, const struct cs_strategy *strategy);
+/** Set the graph to one part of a micro-batch (seqpipe): its queries, and the keys of it and of all parts
+ *  before. Plans built from now on are of that part. */
+void cs__builder_set_part(struct cs_builder *builder, int32_t part);
 /** Free the growing arrays, and the trace if it was not taken. */
 void cs__builder_release(struct cs_builder *builder);
 /** Move the arrays into the trace and hand it over. */
@@ -98,7 +125,7 @@ int32_t cs__builder_label(struct cs_builder *builder, const char *text);
 int32_t cs__builder_block(struct cs_builder *builder, const char *name, const struct cs_oplist *list);
 /** The first call for a group, channel, event or lane makes it. */
 uint8_t cs__builder_comm(struct cs_builder *builder, enum cs_group group);
-uint8_t cs__builder_chan(struct cs_builder *builder, enum cs_channel channel);
+uint8_t cs__builder_chan(struct cs_builder *builder, struct cs_channel channel);
 uint8_t cs__builder_event(struct cs_builder *builder, enum cs_event event);
 uint8_t cs__builder_stream(struct cs_builder *builder, enum cs_lane lane);
 /** Ranks of one group of that kind. */
@@ -108,11 +135,15 @@ int32_t cs__builder_kv_copies(const struct cs_builder *builder);
 
 /** Fill the communicator / channel of a kind from the strategy's coordinates; arrays in the trace's arena. */
 void cs__groups_comm(const struct cs_builder *builder, enum cs_group group, struct cs_comm *comm);
-void cs__groups_chan(const struct cs_builder *builder, enum cs_channel channel, struct cs_chan *chan);
+void cs__groups_chan(const struct cs_builder *builder, struct cs_channel channel, struct cs_chan *chan);
 
 /* Operations on lists. */
 void cs__emit_compute(struct cs_builder *builder, struct cs_oplist *list, enum cs_phase phase,
                       const char *label, struct cs_op_cost cost);
+/** Bytes between device and host memory, at the rate of the link between them: an operation of a fixed time.
+ */
+void cs__emit_host(struct cs_builder *builder, struct cs_oplist *list, enum cs_lane lane, enum cs_phase phase,
+                   const char *label, int64_t bytes);
 void cs__emit_collective(struct cs_builder *builder, struct cs_oplist *list, enum cs_lane lane,
                          enum cs_group group, enum cs_coll coll, enum cs_phase phase, const char *label,
                          int64_t bytes);
@@ -120,6 +151,6 @@ void cs__emit_event(struct cs_builder *builder, struct cs_oplist *list, enum cs_
                     enum cs_lane lane, enum cs_event event);
 /** SEND on the channel's lane, RECV on the compute stream. */
 void cs__emit_message(struct cs_builder *builder, struct cs_oplist *list, enum cs_op_type type,
-                      enum cs_channel channel, enum cs_phase phase, int64_t bytes);
+                      struct cs_channel channel, enum cs_phase phase, int64_t bytes);
 
 #endif

@@ -1,11 +1,13 @@
 /* Operator costs from local shapes. */
 #include "cost_priv.h"
 
-/* Share of the score matrix that a fused causal kernel works on: blocks above the diagonal are skipped, which
- * leaves (1 + block/s)/2 of them (Dao, arXiv 2307.08691, section 3.1.1: 1.7 to 1.8 times faster). Model flops
- * count the whole matrix, as Narayanan et al. (arXiv 2104.04473) do. */
-#define CAUSAL_FLASH_FRAC 0.5
-#define FLASH_BACKWARD_FACTOR 2.5
+/* A fused causal kernel skips blocks above the diagonal (Dao, arXiv 2307.08691, section 3.1.1: 1.7 to 1.8
+ * times faster). Model flops count the whole matrix, as Narayanan et al. (arXiv 2104.04473) do. */
+
+enum cs_dtype cs__storage_dtype(const struct cs_training *training)
+{
+    return training->dtype == CS_DTYPE_FP8 ? CS_DTYPE_BF16 : training->dtype;
+}
 
 int64_t cs__tensor_bytes(const struct cs_costing *costing, const struct cs_tensor *tensor, int64_t elements)
 {
@@ -79,6 +81,24 @@ static struct product matmul_shape(const struct cs_costing *costing, const struc
     return p;
 }
 
+/** Products in groups: each of the local experts multiplies its share of the rows. */
+static struct product grouped_shape(const struct cs_costing *costing, const struct cs_segment *segment,
+                                    const struct cs_node *node, const struct cs_space *space)
+{
+    const struct cs_sharding *sharding = costing->sharding;
+    const struct cs_tensor *in = &segment->tensors[node->in[0]];
+    const struct cs_tensor *weight = &segment->tensors[node->par[0]];
+    struct product p = {.k = cs__sharding_length(sharding, in->axes[1], space->cut[in->axes[1]])};
+    int64_t rows = cs__sharding_length(sharding, in->axes[0], space->cut[in->axes[0]]);
+    p.batch = cs__sharding_length(sharding, weight->axes[0], space->cut[weight->axes[0]]);
+    p.m = (rows + p.batch - 1) / p.batch;
+    for (uint8_t i = 0; i < node->n_out; i++) {
+        const struct cs_tensor *out = &segment->tensors[node->out[i]];
+        p.n += cs__sharding_length(sharding, out->axes[1], space->cut[out->axes[1]]);
+    }
+    return p;
+}
+
 static struct product attention_shape(const struct cs_costing *costing, const struct cs_segment *segment,
                                       const struct cs_node *node, const struct cs_space *space)
 {
@@ -90,7 +110,8 @@ static struct product attention_shape(const struct cs_costing *costing, const st
     const struct cs_tensor *out = &segment->tensors[node->out[0]];
     for (uint8_t i = 0; i < out->n_axes; i++) {
         uint8_t axis = out->axes[i];
-        if (axis != node->axis_m && axis != node->axis_n && axis != node->axis_k) {
+        bool inner = node->work == CS_WORK_FLASH && axis == node->axis_v;
+        if (!inner && axis != node->axis_m && axis != node->axis_n && axis != node->axis_k) {
             p.batch *= cs__sharding_length(sharding, axis, space->cut[axis]);
         }
     }
@@ -101,14 +122,24 @@ static struct cs_op_cost matmul_cost(const struct cs_costing *costing, const str
                                      const struct cs_node *node, const struct cs_space *space,
                                      enum cs_pass pass)
 {
-    struct product p = matmul_shape(costing, segment, node, space);
+    const bool grouped = node->kind == CS_OPKIND_GROUPED_MATMUL;
+    struct product p = (grouped ? grouped_shape : matmul_shape)(costing, segment, node, space);
     double elt = (double)cs_dtype_bytes(costing->dtype);
     double m = (double)p.m;
     double n = (double)p.n;
     double k = (double)p.k;
-    struct cs_op_cost cost = {.kind = node->kind, .dtype = costing->dtype, .batch = p.batch, .n_kernels = 1};
+    double groups = grouped ? (double)p.batch : 1.0;
+    double operand =
+        (double)cs_dtype_bytes(costing->product_dtype); /* operands; the result is of the tensors' type */
+    struct cs_op_cost cost = {
+        .kind = node->kind, .dtype = costing->product_dtype, .batch = p.batch, .n_kernels = 1};
     cost.flop = 2 * m * n * k * (double)p.batch;
-    cost.bytes = (m * k + k * n + m * n) * elt;
+    cost.bytes = ((m * k + k * n) * operand + m * n * elt) * groups;
+    if (grouped) { /* experts need not divide the rows */
+        const struct cs_tensor *in = &segment->tensors[node->in[0]];
+        m = (double)cs__sharding_length(costing->sharding, in->axes[0], space->cut[in->axes[0]]);
+        cost.flop = 2 * m * n * k;
+    }
     cost.m = p.m;
     cost.n = p.n;
     cost.k = p.k;
@@ -119,7 +150,40 @@ static struct cs_op_cost matmul_cost(const struct cs_costing *costing, const str
         cost.m = p.k;
         cost.k = p.m;
         /* The product is added to the gradient buffer in place: read and written. */
-        cost.bytes = (m * k + m * n) * elt + 2 * k * n * (double)cs_dtype_bytes(costing->gradient_dtype);
+        double weights = groups * k * n;
+        cost.bytes =
+            (m * k + m * n) * operand + 2 * weights * (double)cs_dtype_bytes(costing->gradient_dtype);
+    }
+    return cost;
+}
+
+/** A convolution as the product it is: output positions times output channels, summed over input channels and
+ * the kernel. Memory traffic is of the features themselves. */
+static struct cs_op_cost conv_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                   const struct cs_node *node, const struct cs_space *space,
+                                   enum cs_pass pass)
+{
+    const struct cs_tensor *in = &segment->tensors[node->in[0]];
+    const struct cs_tensor *out = &segment->tensors[node->out[0]];
+    const struct cs_tensor *weight = &segment->tensors[node->par[0]];
+    const struct cs_layout whole = {0};
+    struct cs_layout in_layout = cs__space_input(space, in);
+    struct cs_layout out_layout = cs__space_input(space, out);
+    int64_t in_size = cs__sharding_elements(costing->sharding, in, &in_layout);
+    int64_t out_size = cs__sharding_elements(costing->sharding, out, &out_layout);
+    int64_t weights = cs__sharding_elements(costing->sharding, weight, &whole);
+    int64_t n = cs__sharding_length(costing->sharding, weight->axes[1], 0);
+    double elt = (double)cs_dtype_bytes(costing->dtype);
+    struct cs_op_cost cost = {
+        .kind = node->kind, .dtype = costing->product_dtype, .batch = 1, .n_kernels = 1};
+    cost.m = out_size / n;
+    cost.n = n;
+    cost.k = weights / n;
+    cost.flop = 2 * (double)out_size * (double)cost.k;
+    cost.bytes = (double)(in_size + out_size + weights) * elt;
+    if (pass == CS_PASS_WEIGHT) {
+        cost.bytes = (double)(in_size + out_size) * elt +
+                     2 * (double)weights * (double)cs_dtype_bytes(costing->gradient_dtype);
     }
     return cost;
 }
@@ -128,6 +192,7 @@ static struct cs_op_cost attention_cost(const struct cs_costing *costing, const 
                                         const struct cs_node *node, const struct cs_space *space,
                                         enum cs_pass pass)
 {
+    const struct cs_sharding *sharding = costing->sharding;
     struct product p = attention_shape(costing, segment, node, space);
     bool flash = node->work == CS_WORK_FLASH;
     double product_flop = 2 * (double)p.m * (double)p.n * (double)p.k * (double)p.batch;
@@ -142,12 +207,15 @@ static struct cs_op_cost attention_cost(const struct cs_costing *costing, const 
                               .k = p.k,
                               .batch = p.batch,
                               .n_kernels = 1};
+    /* Forward q k (width k) and weights v (width v); backward three products of width k, two of v. */
+    double k = (double)p.k;
+    double v = flash ? (double)cs__sharding_length(sharding, node->axis_v, space->cut[node->axis_v]) : k;
     if (flash) {
-        cost.flop *= 2 * (costing->causal ? CAUSAL_FLASH_FRAC : 1.0);
+        cost.flop *= (1 + v / k) * costing->causal_frac;
     }
     if (pass == CS_PASS_BACKWARD && flash) {
         cost.kind = CS_OPKIND_FLASH_BACKWARD;
-        cost.flop *= FLASH_BACKWARD_FACTOR;
+        cost.flop *= (3 * k + 2 * v) / (k + v);
         cost.bytes *= 2;
     } else if (pass == CS_PASS_BACKWARD) {
         /* Two products, one per operand; each reads the output's gradient and the other operand. */
@@ -233,6 +301,8 @@ struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct c
     case CS_WORK_BATCH_MATMUL:
     case CS_WORK_FLASH:
         return attention_cost(costing, segment, node, space, pass);
+    case CS_WORK_CONV:
+        return conv_cost(costing, segment, node, space, pass);
     case CS_WORK_GATHER:
         return gather_cost(costing, segment, node, space, pass);
     case CS_WORK_POINTWISE:
@@ -245,9 +315,10 @@ double cs__node_model_flop(const struct cs_costing *costing, const struct cs_seg
                            const struct cs_node *node, const struct cs_space *space)
 {
     struct cs_costing whole = *costing;
-    whole.causal = false;
+    whole.causal_frac = 1.0;
     switch (node->work) {
     case CS_WORK_MATMUL:
+    case CS_WORK_CONV:
     case CS_WORK_BATCH_MATMUL:
     case CS_WORK_FLASH:
         return cs__node_cost(&whole, segment, node, space, CS_PASS_FORWARD).flop;

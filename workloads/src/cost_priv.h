@@ -15,19 +15,24 @@ enum cs_pass {
 
 struct cs_costing {
     const struct cs_sharding *sharding;
-    enum cs_dtype dtype;
+    enum cs_dtype dtype;         /* of tensors */
+    enum cs_dtype product_dtype; /* of products with parameters: fp8 when trained in it */
     enum cs_dtype gradient_dtype;
-    bool causal;
+    double causal_frac; /* share of queries times keys that a fused kernel works on */
 };
+
+/** Type in which weights and activations are held: bf16 under fp8 training, whose products alone are fp8. */
+enum cs_dtype cs__storage_dtype(const struct cs_training *training);
 
 /** Bytes of `elements` elements of a tensor. */
 int64_t cs__tensor_bytes(const struct cs_costing *costing, const struct cs_tensor *tensor, int64_t elements);
 
 /** Cost of one pass of a node on one rank.
  *  MATMUL: one product forward, two backward (inputs: m x n times n x k; parameters: k x m times m x n,
- *  accumulated into the gradient buffer). FLASH: 4 m n k forward (half of it under a causal mask, whose upper
- *  triangle the kernel skips) and 2.5 times that backward, 5 products against 2 (Dao, arXiv 2307.08691,
- *  section 3.1.2). Memory traffic: every operand read or written once. */
+ *  accumulated into the gradient buffer); for experts one such product per expert. FLASH: 4 m n k forward
+ * (half of it under a causal mask, whose upper triangle the kernel skips) and 2.5 times that backward, 5
+ * products against 2 (Dao, arXiv 2307.08691, section 3.1.2). Memory traffic: every operand read or written
+ * once. */
 struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                 const struct cs_node *node, const struct cs_space *space, enum cs_pass pass);
 

@@ -48,6 +48,11 @@ struct cs_node *cs__segment_node(struct cs_segment *segment, const char *label, 
     return node;
 }
 
+bool cs__node_is_product(const struct cs_node *node)
+{
+    return node->work == CS_WORK_MATMUL || node->work == CS_WORK_CONV;
+}
+
 static void add_io(uint8_t *list, uint8_t *n, uint8_t tensor)
 {
     CS_ASSERT(*n < CS_NODE_IO_MAX);

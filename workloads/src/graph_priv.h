@@ -13,11 +13,13 @@
 
 /** What an axis means to a parallel configuration: which device dimensions may cut it. */
 enum cs_axis_role {
-    CS_AXIS_PLAIN, /* never cut */
-    CS_AXIS_BATCH, /* data parallel */
-    CS_AXIS_SEQ,   /* context parallel; tensor parallel ranks too, under sp, where an operator has no TENSOR
-                      axis */
-    CS_AXIS_TENSOR /* tensor parallel: heads, ffn, vocabulary */
+    CS_AXIS_PLAIN,  /* never cut */
+    CS_AXIS_BATCH,  /* data parallel */
+    CS_AXIS_SEQ,    /* context parallel; tensor parallel ranks too, under sp, where an operator has no TENSOR
+                       axis */
+    CS_AXIS_TENSOR, /* tensor parallel: heads, ffn, vocabulary */
+    CS_AXIS_EXPERT, /* expert parallel */
+    CS_AXIS_ROWS    /* tokens times chosen experts, in any order: cut like batch and sequence together */
 };
 
 struct cs_axis {
@@ -34,7 +36,8 @@ struct cs_tensor {
     uint8_t axes[CS_TENSOR_AXES_MAX]; /* indices in cs_graph.axes */
     uint8_t elt_bytes;                /* 0 = of the training dtype */
     bool param;
-    bool tied;    /* parameter: the same matrix as the embedding's */
+    bool tied;    /* parameter: the same matrix as the embedding's, which may be on another stage */
+    bool shared;  /* parameter: the same as another of the same stage */
     bool no_grad; /* no gradient flows into it: indices, statistics, constants */
 };
 
@@ -43,8 +46,9 @@ enum cs_node_work {
     CS_WORK_MATMUL,       /* activation times parameters; several parameters share one product */
     CS_WORK_BATCH_MATMUL, /* two activations */
     CS_WORK_FLASH,        /* scores, softmax and context in one kernel */
-    CS_WORK_GATHER,       /* rows of a table */
-    CS_WORK_POINTWISE     /* memory traffic: norm, element-wise, softmax, loss */
+    CS_WORK_CONV,     /* features (batch, sequence, pixels, channels) times parameters (in, out, kernel) */
+    CS_WORK_GATHER,   /* rows of a table */
+    CS_WORK_POINTWISE /* memory traffic: norm, element-wise, softmax, loss */
 };
 
 /** What selective recomputation does with an operator. */
@@ -54,6 +58,10 @@ enum cs_selective {
     CS_SEL_RERUN /* run again because it is inside the recomputed region, its output is kept all the same */
 };
 
+/** Which of its tensors an operator exchanges between expert-parallel ranks: tokens go to the ranks of their
+ *  experts and come back. Every rank has as many rows before as behind (balanced routing). */
+enum cs_exchange { CS_EXCHANGE_NONE, CS_EXCHANGE_OUTPUT, CS_EXCHANGE_INPUT };
+
 #define CS_NODE_IO_MAX 6
 struct cs_node {
     const char *label;
@@ -61,15 +69,22 @@ struct cs_node {
     enum cs_opkind kind;
     uint8_t n_in, n_out, n_par, n_save;
     uint8_t in[CS_NODE_IO_MAX], out[CS_NODE_IO_MAX], par[CS_NODE_IO_MAX];
-    uint8_t save[CS_NODE_IO_MAX];                       /* tensors kept for the operator's backward pass */
-    uint8_t axis_m, axis_n, axis_k;                     /* BATCH_MATMUL, FLASH: the axes of one product */
+    uint8_t save[CS_NODE_IO_MAX];   /* tensors kept for the operator's backward pass */
+    uint8_t axis_m, axis_n, axis_k; /* BATCH_MATMUL, FLASH: the axes of one product */
+    uint8_t axis_v;                 /* FLASH: the inner axis of the second product */
+    bool attention;                 /* where context parallelism meets */
+    bool replicated_experts;        /* the axis of experts is whole on every rank (router) */
+    enum cs_exchange exchange;
     double forward_flop_per_elt, backward_flop_per_elt; /* POINTWISE: vector arithmetic per output element */
     enum cs_selective selective;
     bool no_backward; /* nothing to do and nothing to pass on */
 };
 
-#define CS_SEGMENT_TENSORS_MAX 64
-#define CS_SEGMENT_NODES_MAX 48
+/** An activation times parameters: backward has a product for each of the two. */
+bool cs__node_is_product(const struct cs_node *node);
+
+#define CS_SEGMENT_TENSORS_MAX 120
+#define CS_SEGMENT_NODES_MAX 64
 #define CS_NO_TENSOR 255
 
 /** A straight piece of the model between two points where one tensor passes. */
@@ -90,8 +105,11 @@ struct cs_run_of {
     int32_t count;
 };
 
+/** The axes every graph has, by index. */
+enum { CS_AXIS_OF_BATCH, CS_AXIS_OF_SEQ, CS_AXIS_OF_KEYS };
+
 #define CS_GRAPH_AXES_MAX 32
-#define CS_GRAPH_SEGMENTS_MAX 6
+#define CS_GRAPH_SEGMENTS_MAX 12
 
 struct cs_graph {
     struct cs_arena *arena; /* borrowed: tensors and nodes live there */
@@ -99,11 +117,12 @@ struct cs_graph {
     struct cs_axis axes[CS_GRAPH_AXES_MAX];
     int32_t n_segments;
     struct cs_segment segments[CS_GRAPH_SEGMENTS_MAX];
+    int64_t n_rows; /* size of the axis of rows */
     int32_t n_runs;
     struct cs_run_of runs[CS_GRAPH_SEGMENTS_MAX];
 };
 
-/** Build the graph of a transformer for `batch` sequences of `seq_length` tokens (global sizes: what all
+/** Build the graph of a model for `batch` sequences of `seq_length` tokens (global sizes: what all
  * ranks process at once). Cannot fail for a model that cs_model_load accepted. */
 void cs__graph_build(struct cs_graph *graph, struct cs_arena *arena, const struct cs_model *model,
                      int64_t batch, int64_t seq_length, bool flash_attention);

@@ -89,7 +89,8 @@ static void add_block(const struct cs_trace *trace, const struct cs_block *block
         const struct cs_op *op = &block->ops[i];
         if (op->type == CS_OP_COMPUTE) {
             const struct cs_op_cost *cost = &trace->costs[op->cost];
-            double flop = is_matrix(cost->kind) ? cost->flop * times : 0;
+            bool counts = is_matrix(cost->kind) && op->phase != CS_PHASE_OPTIMIZER;
+            double flop = counts ? cost->flop * times : 0;
             totals->compute_flop += flop;
             totals->recompute_flop += op->phase == CS_PHASE_RECOMPUTE ? flop : 0;
         } else if (op->type == CS_OP_COLLECTIVE) {

@@ -1,14 +1,17 @@
 /* Reading model files. */
-#include "cs/workloads/model.h"
+#include "mindformers_priv.h"
 
 #include "cs/base/text.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Sizes beyond any model that was ever trained, small enough that products stay exact. */
 #define LAYERS_MAX 16384
 #define WIDTH_MAX (INT64_C(1) << 24)
 #define VOCAB_MAX (INT64_C(1) << 28)
+#define EXPERTS_MAX 65536
+#define IMAGE_MAX 8192
 #define POSITION_MAX (INT64_C(1) << 28)
 /* What published counts are rounded to; a larger difference is a wrong size in the file. */
 #define PUBLISHED_TOLERANCE_FRAC 0.005
@@ -17,13 +20,43 @@ static const char *const norm_names[] = {"rms", "layer", NULL};
 static const char *const activation_names[] = {"swiglu", "geglu", "gelu", "relu", "silu", NULL};
 static const char *const position_names[] = {"rope", "learned", "alibi", "none", NULL};
 
-static const char *const model_keys[] = {"name",       "source",         "published_params",
-                                         "layers",     "hidden",         "heads",
-                                         "kv_heads",   "head_dim",       "ffn",
-                                         "vocab",      "max_position",   "norm",
-                                         "activation", "position",       "linear_bias",
-                                         "qkv_bias",   "tied_embedding", "flash_attention",
-                                         "causal",     "dropout",        NULL};
+static const char *const model_keys[] = {"name",
+                                         "source",
+                                         "published_params",
+                                         "layers",
+                                         "hidden",
+                                         "heads",
+                                         "kv_heads",
+                                         "head_dim",
+                                         "ffn",
+                                         "vocab",
+                                         "max_position",
+                                         "norm",
+                                         "activation",
+                                         "position",
+                                         "linear_bias",
+                                         "qkv_bias",
+                                         "qk_norm",
+                                         "embedding_norm",
+                                         "head_transform",
+                                         "token_types",
+                                         "tied_embedding",
+                                         "flash_attention",
+                                         "causal",
+                                         "dropout",
+                                         "experts",
+                                         "experts_per_token",
+                                         "shared_experts",
+                                         "expert_ffn",
+                                         "first_dense_layers",
+                                         "capacity_factor",
+                                         "q_lora_rank",
+                                         "kv_lora_rank",
+                                         "qk_nope_head_dim",
+                                         "qk_rope_head_dim",
+                                         "v_head_dim",
+                                         "mtp_layers",
+                                         NULL};
 
 static cs_status need_int(const struct cs_yaml_node *root, const char *key, int64_t max, int64_t *value,
                           struct cs_err *err)
@@ -101,6 +134,99 @@ out:
     return st;
 }
 
+static cs_status opt_int32(const struct cs_yaml_node *root, const char *key, int64_t min, int64_t max,
+                           int32_t *value, struct cs_err *err)
+{
+    int64_t read = *value;
+    cs_status st;
+    CS_TRY(cs_yaml_opt_int(root, key, min, max, &read, err));
+    *value = (int32_t)read;
+out:
+    return st;
+}
+
+static cs_status read_experts(struct cs_model *model, const struct cs_yaml_node *root, struct cs_err *err)
+{
+    static const char *const need[] = {"experts_per_token", "expert_ffn", NULL};
+    static const char *const all[] = {"experts_per_token",  "expert_ffn",      "shared_experts",
+                                      "first_dense_layers", "capacity_factor", NULL};
+    cs_status st;
+    const struct cs_yaml_node *experts = cs_yaml_get(root, "experts");
+    for (int32_t i = 0; experts == NULL && all[i] != NULL; i++) {
+        const struct cs_yaml_node *node = cs_yaml_get(root, all[i]);
+        if (node != NULL) {
+            return cs_err_set(err, CS_E_INPUT, node->loc, "'%s' is of a model with 'experts'", all[i]);
+        }
+    }
+    CS_TRY(opt_int32(root, "experts", 1, EXPERTS_MAX, &model->n_experts, err));
+    for (int32_t i = 0; experts != NULL && need[i] != NULL; i++) {
+        const struct cs_yaml_node *ignored;
+        CS_TRY(cs_yaml_need(root, need[i], &ignored, err));
+    }
+    CS_TRY(opt_int32(root, "experts_per_token", 1, EXPERTS_MAX, &model->experts_per_token, err));
+    CS_TRY(cs_yaml_opt_int(root, "expert_ffn", 1, WIDTH_MAX, &model->expert_ffn, err));
+    CS_TRY(opt_int32(root, "shared_experts", 0, EXPERTS_MAX, &model->n_shared_experts, err));
+    CS_TRY(opt_int32(root, "first_dense_layers", 0, LAYERS_MAX, &model->first_dense_layers, err));
+    CS_TRY(cs_yaml_opt_real(root, "capacity_factor", 0.01, 1000, &model->capacity_factor, err));
+    if (experts != NULL && model->experts_per_token > model->n_experts) {
+        return cs_err_set(err, CS_E_INPUT, experts->loc, "'experts' is %d, but a token goes to %d of them",
+                          (int)model->n_experts, (int)model->experts_per_token);
+    }
+    if (model->first_dense_layers > model->n_layers) {
+        return cs_err_set(err, CS_E_INPUT, cs_yaml_get(root, "first_dense_layers")->loc,
+                          "'first_dense_layers' is %d, but there are %d layers",
+                          (int)model->first_dense_layers, (int)model->n_layers);
+    }
+    if (experts != NULL && model->activation != CS_ACT_SWIGLU && model->activation != CS_ACT_GEGLU) {
+        return cs_err_set(err, CS_E_INPUT, experts->loc, "experts need a gated activation, swiglu or geglu");
+    }
+out:
+    return st;
+}
+
+/** Latent attention and multi-token prediction. */
+static cs_status read_latent(struct cs_model *model, const struct cs_yaml_node *root, struct cs_err *err)
+{
+    cs_status st;
+    const struct {
+        const char *key;
+        int64_t *value;
+    } sizes[] = {{"q_lora_rank", &model->q_lora_rank},
+                 {"kv_lora_rank", &model->kv_lora_rank},
+                 {"qk_nope_head_dim", &model->qk_nope_head_dim},
+                 {"qk_rope_head_dim", &model->qk_rope_head_dim},
+                 {"v_head_dim", &model->v_head_dim}};
+    for (int32_t i = 0; i < CS_COUNT(sizes); i++) {
+        CS_TRY(cs_yaml_opt_int(root, sizes[i].key, 1, WIDTH_MAX, sizes[i].value, err));
+    }
+    for (int32_t i = 0; i < CS_COUNT(sizes); i++) {
+        const struct cs_yaml_node *node = cs_yaml_get(root, sizes[i].key);
+        if (node != NULL && model->kv_lora_rank == 0) {
+            return cs_err_set(err, CS_E_INPUT, node->loc,
+                              "'%s' is of latent attention, which needs 'kv_lora_rank'", sizes[i].key);
+        }
+        if (node == NULL && i > 0 && model->kv_lora_rank > 0) {
+            return cs_err_set(err, CS_E_INPUT, cs_yaml_get(root, "kv_lora_rank")->loc,
+                              "latent attention needs '%s' too", sizes[i].key);
+        }
+    }
+    if (model->kv_lora_rank > 0 && (model->n_kv_heads != model->n_heads || model->position != CS_POS_ROPE)) {
+        return cs_err_set(err, CS_E_INPUT, cs_yaml_get(root, "kv_lora_rank")->loc,
+                          "latent attention has rope and as many key-value heads as heads");
+    }
+    CS_TRY(opt_int32(root, "mtp_layers", 0, 16, &model->n_mtp_layers, err));
+    CS_TRY(opt_int32(root, "token_types", 0, 1024, &model->n_token_types, err));
+    CS_TRY(cs_yaml_opt_bool(root, "qk_norm", &model->qk_norm, err));
+    CS_TRY(cs_yaml_opt_bool(root, "embedding_norm", &model->embedding_norm, err));
+    CS_TRY(cs_yaml_opt_bool(root, "head_transform", &model->head_transform, err));
+    if (model->n_token_types > 0 && model->position != CS_POS_LEARNED) {
+        return cs_err_set(err, CS_E_INPUT, cs_yaml_get(root, "token_types")->loc,
+                          "'token_types' needs learned positions");
+    }
+out:
+    return st;
+}
+
 /** Sizes that contradict each other. */
 static cs_status check_sizes(const struct cs_model *model, const struct cs_yaml_node *root,
                              struct cs_err *err)
@@ -119,6 +245,11 @@ static cs_status check_sizes(const struct cs_model *model, const struct cs_yaml_
         return cs_err_set(err, CS_E_INPUT, cs_yaml_get(root, "position")->loc,
                           "learned positions need 'max_position'");
     }
+    if (cs__model_params_estimate(model) > CS_MODEL_PARAMS_MAX) {
+        return cs_err_set(err, CS_E_LIMIT, root->loc,
+                          "these sizes make about %.3g parameters, more than the %.0e that are counted",
+                          cs__model_params_estimate(model), CS_MODEL_PARAMS_MAX);
+    }
     double params = (double)cs_model_params(model);
     double published = model->published_params;
     if (published > 0 && fabs(params - published) > PUBLISHED_TOLERANCE_FRAC * published) {
@@ -129,7 +260,36 @@ static cs_status check_sizes(const struct cs_model *model, const struct cs_yaml_
     return CS_OK;
 }
 
-static uint64_t hash_model(const struct cs_model *model)
+/** What only some models have: nothing is mixed in when all of it is absent. */
+static uint64_t hash_rest(uint64_t hash, const struct cs_model *model)
+{
+    const int64_t sizes[] = {model->n_experts,
+                             model->experts_per_token,
+                             model->n_shared_experts,
+                             model->expert_ffn,
+                             model->first_dense_layers,
+                             model->q_lora_rank,
+                             model->kv_lora_rank,
+                             model->qk_nope_head_dim,
+                             model->qk_rope_head_dim,
+                             model->v_head_dim,
+                             model->n_mtp_layers,
+                             model->n_token_types,
+                             model->qk_norm,
+                             model->embedding_norm,
+                             model->head_transform,
+                             model->image,
+                             model->resnet_blocks[0],
+                             model->resnet_blocks[1],
+                             model->resnet_blocks[2],
+                             model->resnet_blocks[3]};
+    for (int32_t i = 0; i < CS_COUNT(sizes); i++) {
+        hash = sizes[i] != 0 ? cs_hash_mix(cs_hash_mix(hash, (uint64_t)i), (uint64_t)sizes[i]) : hash;
+    }
+    return model->capacity_factor > 0 ? cs_hash_real(hash, model->capacity_factor) : hash;
+}
+
+uint64_t cs__model_hash(const struct cs_model *model)
 {
     const int64_t sizes[] = {model->n_layers,
                              model->hidden,
@@ -151,26 +311,119 @@ static uint64_t hash_model(const struct cs_model *model)
     for (int32_t i = 0; i < CS_COUNT(sizes); i++) {
         hash = cs_hash_mix(hash, (uint64_t)sizes[i]);
     }
-    return cs_hash_real(cs_hash_text(hash, model->name), model->dropout_frac);
+    return hash_rest(cs_hash_real(cs_hash_text(hash, model->name), model->dropout_frac), model);
+}
+
+/** The model of a MindFormers configuration. */
+static cs_status load_mindformers(struct cs_model *model, const char *path, struct cs_err *err)
+{
+    cs_status st;
+    struct cs_mindformers config = {0};
+    CS_TRY(cs_mindformers_load(&config, path, err));
+    if (!config.has_model) {
+        st = cs_err_set(
+            err, CS_E_INPUT, (struct cs_loc){.file = path},
+            "this MindFormers configuration does not give the model's layers, hidden size, heads and "
+            "vocabulary");
+        goto out;
+    }
+    *model = config.model;
+    config.model = (struct cs_model){0};
+out:
+    cs_mindformers_release(&config);
+    return st;
+}
+
+static const char *const resnet_keys[] = {"name",   "source", "published_params", "kind",
+                                          "blocks", "image",  "classes",          NULL};
+
+/** `kind: resnet`: blocks of each stage, image size, classes. */
+static cs_status read_resnet(struct cs_model *model, const struct cs_yaml_node *root, struct cs_err *err)
+{
+    cs_status st;
+    const struct cs_yaml_node *blocks;
+    CS_TRY(cs_yaml_check_keys(root, resnet_keys, "the model", err));
+    CS_TRY(need_int(root, "image", IMAGE_MAX, &model->image, err));
+    CS_TRY(need_int(root, "classes", WIDTH_MAX, &model->vocab, err));
+    CS_TRY(cs_yaml_need(root, "blocks", &blocks, err));
+    CS_TRY(cs_yaml_want(blocks, CS_YAML_LIST, "blocks", err));
+    if (blocks->n != CS_RESNET_STAGES) {
+        return cs_err_set(err, CS_E_INPUT, blocks->loc,
+                          "'blocks' has %d numbers, not one for each of %d stages", (int)blocks->n,
+                          CS_RESNET_STAGES);
+    }
+    for (int32_t i = 0; i < CS_RESNET_STAGES; i++) {
+        int64_t n;
+        CS_TRY(cs_yaml_int(blocks->items[i], 1, 1024, "blocks", &n, err));
+        model->resnet_blocks[i] = (int32_t)n;
+        model->n_layers += (int32_t)n;
+    }
+    CS_TRY(cs_yaml_opt_real(root, "published_params", 0, 1e18, &model->published_params, err));
+    /* Nothing that tensor parallelism could cut. */
+    model->hidden = model->ffn = model->n_heads = model->n_kv_heads = model->head_dim = 1;
+    model->norm = CS_NORM_LAYER;
+    model->position = CS_POS_NONE;
+    model->activation = CS_ACT_RELU;
+    model->flash_attention = true;
+out:
+    return st;
+}
+
+static bool is_resnet(const struct cs_yaml_node *root)
+{
+    const struct cs_yaml_node *kind = cs_yaml_get(root, "kind");
+    return kind != NULL && kind->kind == CS_YAML_SCALAR && strcmp(kind->text, "resnet") == 0;
+}
+
+static cs_status read_transformer(struct cs_model *model, const struct cs_yaml_node *root, struct cs_err *err)
+{
+    cs_status st;
+    CS_TRY(cs_yaml_check_keys(root, model_keys, "the model", err));
+    CS_TRY(read_sizes(model, root, err));
+    CS_TRY(read_kind(model, root, err));
+    CS_TRY(read_experts(model, root, err));
+    CS_TRY(read_latent(model, root, err));
+out:
+    return st;
+}
+
+static cs_status read_model(struct cs_model *model, const struct cs_yaml_node *root, const char *name,
+                            struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_model read = {0};
+    CS_TRY(cs_yaml_want(root, CS_YAML_MAP, "a model", err));
+    CS_TRY(read_texts(&read, root, name, err));
+    CS_TRY((is_resnet(root) ? read_resnet : read_transformer)(&read, root, err));
+    CS_TRY(check_sizes(&read, root, err));
+    read.content_hash = cs__model_hash(&read);
+    *model = read;
+    read = (struct cs_model){0};
+out:
+    cs_model_release(&read);
+    return st;
 }
 
 cs_status cs_model_load(struct cs_model *model, const char *path, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_yaml yaml = {0};
-    struct cs_model read = {0};
     CS_TRY(cs_yaml_load_file(&yaml, path, err));
-    CS_TRY(cs_yaml_want(yaml.root, CS_YAML_MAP, "a model", err));
-    CS_TRY(cs_yaml_check_keys(yaml.root, model_keys, "the model", err));
-    CS_TRY(read_texts(&read, yaml.root, path, err));
-    CS_TRY(read_sizes(&read, yaml.root, err));
-    CS_TRY(read_kind(&read, yaml.root, err));
-    CS_TRY(check_sizes(&read, yaml.root, err));
-    read.content_hash = hash_model(&read);
-    *model = read;
-    read = (struct cs_model){0};
+    CS_TRY(cs_mindformers_is(yaml.root) ? load_mindformers(model, path, err)
+                                        : read_model(model, yaml.root, path, err));
 out:
-    cs_model_release(&read);
+    cs_yaml_release(&yaml);
+    return st;
+}
+
+cs_status cs_model_load_text(struct cs_model *model, const char *text, size_t bytes, const char *name,
+                             struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_yaml yaml = {0};
+    CS_TRY(cs_yaml_load_text(&yaml, text, bytes, name, err));
+    CS_TRY(read_model(model, yaml.root, name, err));
+out:
     cs_yaml_release(&yaml);
     return st;
 }

@@ -1,5 +1,6 @@
 /* Parameters and floating-point work of a model, summed from its graph. */
 #include "cost_priv.h"
+#include "mindformers_priv.h"
 
 static const struct cs_strategy undivided = {
     .dp = 1, .mp = 1, .pp = 1, .cp = 1, .ep = 1, .vpp = 1, .op = 1, .zero = 1, .micro_batch = 1};
@@ -14,12 +15,17 @@ struct whole {
 
 static void whole_init(struct whole *whole, const struct cs_model *model, int64_t seq_length)
 {
+    struct cs_model even = *model; /* model flops count the rows that were asked for */
     *whole = (struct whole){0};
+    even.capacity_factor = 0;
     /* Flash attention off: the score products are then nodes like any other. */
-    cs__graph_build(&whole->graph, &whole->arena, model, 1, seq_length, false);
+    cs__graph_build(&whole->graph, &whole->arena, &even, 1, seq_length, false);
     cs__sharding_init(&whole->sharding, &whole->graph, &undivided);
-    whole->costing = (struct cs_costing){
-        .sharding = &whole->sharding, .dtype = CS_DTYPE_BF16, .gradient_dtype = CS_DTYPE_FP32};
+    whole->costing = (struct cs_costing){.sharding = &whole->sharding,
+                                         .dtype = CS_DTYPE_BF16,
+                                         .product_dtype = CS_DTYPE_BF16,
+                                         .gradient_dtype = CS_DTYPE_FP32,
+                                         .causal_frac = 1.0};
 }
 
 static int64_t segment_params(const struct whole *whole, const struct cs_segment *segment)
@@ -27,14 +33,28 @@ static int64_t segment_params(const struct whole *whole, const struct cs_segment
     const struct cs_layout layout = {0};
     int64_t n = 0;
     for (int32_t t = 0; t < segment->n_tensors; t++) {
-        if (segment->tensors[t].param && !segment->tensors[t].tied) {
+        if (segment->tensors[t].param && !segment->tensors[t].tied && !segment->tensors[t].shared) {
             n += cs__sharding_elements(&whole->sharding, &segment->tensors[t], &layout);
         }
     }
     return n;
 }
 
-int64_t cs_model_params(const struct cs_model *model)
+double cs__model_params_estimate(const struct cs_model *m)
+{
+    double h = (double)m->hidden;
+    double heads = (double)m->n_heads;
+    double experts = (double)m->n_experts + m->n_shared_experts;
+    double layer =
+        2 * h * (double)(m->head_dim + m->v_head_dim) * (heads + (double)m->n_kv_heads) +
+        3 * h * (double)m->ffn + experts * (3 * h * (double)m->expert_ffn + h) +
+        (h + heads * (double)(m->qk_nope_head_dim + m->qk_rope_head_dim)) * (double)m->q_lora_rank +
+        (h + heads * (double)(m->qk_nope_head_dim + m->v_head_dim)) * (double)m->kv_lora_rank;
+    return layer * ((double)m->n_layers + m->n_mtp_layers) +
+           h * (2 * (double)m->vocab + (double)m->max_position + 2 * h);
+}
+
+int64_t cs_model_trained_params(const struct cs_model *model)
 {
     struct whole whole;
     int64_t n = 0;
@@ -47,9 +67,19 @@ int64_t cs_model_params(const struct cs_model *model)
     return n;
 }
 
+int64_t cs_model_params(const struct cs_model *model)
+{
+    struct cs_model published = *model;
+    published.n_mtp_layers = 0;
+    return cs_model_trained_params(&published);
+}
+
 int64_t cs_model_active_params(const struct cs_model *model)
 {
-    return cs_model_params(model); /* dense: every token meets all of them */
+    /* Of each routed expert's matrices (two in, one out) a token meets those that it chooses. */
+    int64_t idle = model->n_experts > 0 ? model->n_experts - model->experts_per_token : 0;
+    int64_t layers = model->n_layers - model->first_dense_layers;
+    return cs_model_params(model) - idle * layers * 3 * model->hidden * model->expert_ffn;
 }
 
 static double segment_flop(const struct whole *whole, const struct cs_segment *segment)

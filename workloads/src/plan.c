@@ -34,10 +34,46 @@ static void emit_moves(struct cs_planner *p, struct cs_oplist *list, int32_t ten
         /* dp cuts only the batch, which every activation has: nothing moves along it. */
         CS_ASSERT(moves[i].dim == CS_CUT_MP || moves[i].dim == CS_CUT_CP);
         enum cs_group group = moves[i].dim == CS_CUT_MP ? CS_GROUP_TP : CS_GROUP_CP;
+        if (p->builder->strategy.keep_comm && phase == CS_PHASE_RECOMPUTE && group == CS_GROUP_TP) {
+            continue; /* the result was kept */
+        }
+        if (p->counting && group == CS_GROUP_TP && i == n - 1) {
+            p->comm_bytes += cs__tensor_bytes(&p->builder->costing, t,
+                                              cs__sharding_elements(&p->builder->sharding, t, to));
+        }
         bool of_sum = p->producer[tensor] >= 0 && (p->produced[tensor].partial & moves[i].dim);
         const char *label = of_sum ? p->segment->nodes[p->producer[tensor]].label : user;
         cs__emit_collective(p->builder, list, CS_LANE_COMPUTE, group, moves[i].coll, phase, label,
                             cs__tensor_bytes(&p->builder->costing, t, moves[i].elements));
+    }
+}
+
+/** Rows go to the ranks of their experts, or come back; or their gradients do. */
+static void emit_exchange(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum cs_phase phase)
+{
+    const struct cs_node *node = &p->segment->nodes[i];
+    uint8_t t = node->exchange == CS_EXCHANGE_OUTPUT ? node->out[0] : node->in[0];
+    const struct cs_tensor *rows = &p->segment->tensors[t];
+    struct cs_layout layout = cs__space_input(&p->space[i], rows);
+    int64_t elements = cs__sharding_elements(&p->builder->sharding, rows, &layout);
+    cs__emit_collective(p->builder, list, CS_LANE_COMPUTE, CS_GROUP_EP, CS_COLL_ALL_TO_ALL, phase,
+                        node->label, cs__tensor_bytes(&p->builder->costing, rows, elements));
+}
+
+static void emit_node_forward(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum cs_phase phase)
+{
+    const struct cs_node *node = &p->segment->nodes[i];
+    if (cs__planner_is_ring(p, node)) {
+        cs__plan_ring_forward(p, list, i, phase);
+        return;
+    }
+    if (node->exchange == CS_EXCHANGE_INPUT) {
+        emit_exchange(p, list, i, phase);
+    }
+    cs__emit_compute(p->builder, list, phase, node->label,
+                     cs__node_cost(&p->builder->costing, p->segment, node, &p->space[i], CS_PASS_FORWARD));
+    if (node->exchange == CS_EXCHANGE_OUTPUT) {
+        emit_exchange(p, list, i, phase);
     }
 }
 
@@ -65,8 +101,7 @@ static void emit_forward(struct cs_planner *p, struct cs_oplist *list, int32_t f
                 hand.layout[t][hand.n[t]++] = want;
             }
         }
-        cs__emit_compute(p->builder, list, phase, node->label,
-                         cs__node_cost(&p->builder->costing, segment, node, &p->space[i], CS_PASS_FORWARD));
+        emit_node_forward(p, list, i, phase);
     }
     if (last == segment->n_nodes - 1 && segment->out != CS_NO_TENSOR) {
         const struct cs_tensor *out = &segment->tensors[segment->out];
@@ -120,7 +155,18 @@ static void emit_regather(struct cs_planner *p, struct cs_oplist *list, int32_t 
     }
 }
 
-static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int32_t i)
+/** What a backward pass does: both gradients, or one of them. */
+enum half { HALF_BOTH, HALF_INPUT, HALF_WEIGHT };
+
+static void emit_weight_gradient(struct cs_planner *p, struct cs_oplist *list, int32_t i)
+{
+    const struct cs_node *node = &p->segment->nodes[i];
+    char label[96];
+    cs__emit_compute(p->builder, list, CS_PHASE_BACKWARD, join(node->label, ".wgrad", label, sizeof label),
+                     cs__node_cost(&p->builder->costing, p->segment, node, &p->space[i], CS_PASS_WEIGHT));
+}
+
+static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum half half)
 {
     struct cs_builder *builder = p->builder;
     const struct cs_node *node = &p->segment->nodes[i];
@@ -130,10 +176,23 @@ static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int
     for (uint8_t k = 0; k < node->n_in; k++) {
         input_gradient |= !p->segment->tensors[node->in[k]].no_grad;
     }
-    emit_regather(p, list, i);
-    if (node->work != CS_WORK_MATMUL) {
+    if (half == HALF_BOTH || !cs__node_is_product(node)) {
+        emit_regather(p, list, i);
+    }
+    if (cs__planner_is_ring(p, node)) {
+        cs__plan_ring_backward(p, list, i);
+        emit_gradient_moves(p, list, i);
+        return;
+    }
+    if (!cs__node_is_product(node)) {
+        if (node->exchange == CS_EXCHANGE_OUTPUT) {
+            emit_exchange(p, list, i, CS_PHASE_BACKWARD);
+        }
         cs__emit_compute(builder, list, CS_PHASE_BACKWARD, node->label,
                          cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_BACKWARD));
+        if (node->exchange == CS_EXCHANGE_INPUT) {
+            emit_exchange(p, list, i, CS_PHASE_BACKWARD);
+        }
         emit_gradient_moves(p, list, i);
         return;
     }
@@ -142,8 +201,9 @@ static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int
                          cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_BACKWARD));
         emit_gradient_moves(p, list, i);
     }
-    cs__emit_compute(builder, list, CS_PHASE_BACKWARD, join(node->label, ".wgrad", label, sizeof label),
-                     cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_WEIGHT));
+    if (half == HALF_BOTH) {
+        emit_weight_gradient(p, list, i);
+    }
 }
 
 /** Run the regions again that node `i` needs something of and that have not been run yet. */
@@ -162,10 +222,10 @@ static void emit_regions(struct cs_planner *p, struct cs_oplist *list, int32_t i
     }
 }
 
-static void build_backward(struct cs_planner *p, struct cs_plan *plan)
+static void build_backward(struct cs_planner *p, struct cs_plan *plan, enum half half)
 {
     const struct cs_segment *segment = p->segment;
-    struct cs_oplist *list = &plan->backward;
+    struct cs_oplist *list = half == HALF_BOTH ? &plan->backward : &plan->input;
     int32_t label = cs__builder_label(p->builder, segment->name);
     bool full = segment->is_layer && p->recompute == CS_RECOMPUTE_FULL;
     bool done[CS_REGIONS_MAX] = {false};
@@ -184,7 +244,7 @@ static void build_backward(struct cs_planner *p, struct cs_plan *plan)
     for (int32_t i = segment->n_nodes - 1; i >= 0; i--) {
         if (!segment->nodes[i].no_backward) {
             emit_regions(p, list, i, done);
-            emit_node_backward(p, list, i);
+            emit_node_backward(p, list, i, half);
         }
         for (int32_t r = 0; r < p->n_regions; r++) {
             if (done[r] && p->regions[r].first == i) {
@@ -195,6 +255,44 @@ static void build_backward(struct cs_planner *p, struct cs_plan *plan)
     cs__oplist_free_mem(list, CS_MEM_BUFFERS, plan->backward_temp_bytes, label);
     cs__oplist_free_mem(list, CS_MEM_ACTIVATIONS, plan->saved_bytes + (full ? plan->recomputed_bytes : 0),
                         label);
+    if (half == HALF_INPUT) {
+        cs__oplist_alloc(list, CS_MEM_ACTIVATIONS, plan->late_bytes, label);
+    }
+}
+
+/** The weight gradients alone, in backward's order. */
+static void build_weight(struct cs_planner *p, struct cs_plan *plan)
+{
+    struct cs_oplist *list = &plan->weight;
+    for (int32_t i = p->segment->n_nodes - 1; i >= 0; i--) {
+        if (cs__node_is_product(&p->segment->nodes[i])) {
+            emit_regather(p, list, i);
+            emit_weight_gradient(p, list, i);
+        }
+    }
+    cs__oplist_free_mem(list, CS_MEM_ACTIVATIONS, plan->late_bytes,
+                        cs__builder_label(p->builder, p->segment->name));
+}
+
+static void measure_late(struct cs_planner *p, struct cs_plan *plan)
+{
+    bool counted[CS_SEGMENT_TENSORS_MAX] = {false};
+    for (int32_t i = 0; i < p->segment->n_nodes; i++) {
+        const struct cs_node *node = &p->segment->nodes[i];
+        if (!cs__node_is_product(node)) {
+            continue;
+        }
+        for (uint8_t k = 0; k < node->n_save; k++) {
+            plan->late_bytes += counted[node->save[k]] ? 0 : cs__planner_stored_bytes(p, node->save[k]);
+            counted[node->save[k]] = true;
+        }
+        for (uint8_t k = 0; k < node->n_out; k++) {
+            const struct cs_tensor *out = &p->segment->tensors[node->out[k]];
+            struct cs_layout layout = cs__layout_whole(p->produced[node->out[k]]);
+            plan->late_bytes += cs__tensor_bytes(&p->builder->costing, out,
+                                                 cs__sharding_elements(&p->builder->sharding, out, &layout));
+        }
+    }
 }
 
 static void build_forward(struct cs_planner *p, struct cs_plan *plan)
@@ -206,6 +304,27 @@ static void build_forward(struct cs_planner *p, struct cs_plan *plan)
     cs__oplist_free_mem(&plan->forward, CS_MEM_BUFFERS, plan->forward_temp_bytes, label);
 }
 
+/** Muon's five Newton-Schulz steps on the rank's part of a matrix of a x b, a <= b: per step one product a x
+ * b x a, one a x a x a, one a x a x b (Jordan et al., 2024; Liu et al., arXiv 2502.16982). */
+static double newton_flop(const struct cs_planner *p, const struct cs_tensor *param,
+                          const struct cs_layout *layout)
+{
+    const struct cs_sharding *sharding = &p->builder->sharding;
+    double size[3] = {1, 1, 1};
+    if (param->n_axes < 2) {
+        return 0;
+    }
+    /* The last axis against the rest; experts are matrices of their own. */
+    bool expert = cs__planner_is_expert(p, param);
+    for (uint8_t i = 0; i < param->n_axes; i++) {
+        double length = (double)cs__sharding_length(sharding, param->axes[i], layout->cut[i]);
+        size[expert && i == 0 ? 2 : i == param->n_axes - 1 ? 1 : 0] *= length;
+    }
+    double a = size[0] < size[1] ? size[0] : size[1];
+    double b = size[0] < size[1] ? size[1] : size[0];
+    return 5 * size[2] * (4 * a * a * b + 2 * a * a * a);
+}
+
 static void sum_params(struct cs_planner *p, struct cs_plan *plan)
 {
     const struct cs_sharding *sharding = &p->builder->sharding;
@@ -215,6 +334,15 @@ static void sum_params(struct cs_planner *p, struct cs_plan *plan)
             const struct cs_tensor *param = &p->segment->tensors[node->par[k]];
             struct cs_layout layout = cs__space_gradient(&p->space[i], param);
             int64_t n = cs__sharding_elements(sharding, param, &layout);
+            if (param->shared) {
+                continue;
+            }
+            /* Tables of tokens and positions stay with AdamW. */
+            plan->params.newton_flop += node->work == CS_WORK_MATMUL ? newton_flop(p, param, &layout) : 0;
+            if (cs__planner_is_expert(p, param)) {
+                plan->params.n_expert += n;
+                continue;
+            }
             if (param->tied) {
                 plan->params.n_tied += n;
                 continue;
@@ -224,6 +352,20 @@ static void sum_params(struct cs_planner *p, struct cs_plan *plan)
             plan->params.n_copies += cs__sharding_copies(sharding, param, &layout) > 1 ? n : 0;
         }
     }
+}
+
+/** What keeping the results of a layer's tensor-parallel communication costs under full recomputation. */
+static int64_t kept_comm_bytes(struct cs_planner *p)
+{
+    struct cs_oplist scratch = {0};
+    if (!p->builder->strategy.keep_comm || p->recompute != CS_RECOMPUTE_FULL || !p->segment->is_layer) {
+        return 0;
+    }
+    p->counting = true;
+    emit_forward(p, &scratch, 0, p->segment->n_nodes - 1, CS_PHASE_FORWARD);
+    p->counting = false;
+    cs__oplist_release(&scratch);
+    return p->comm_bytes;
 }
 
 static void measure(struct cs_planner *p, struct cs_plan *plan)
@@ -243,10 +385,12 @@ static void measure(struct cs_planner *p, struct cs_plan *plan)
                 cs__tensor_bytes(costing, &segment->tensors[t], elements);
         }
     }
-    plan->forward_temp_bytes = cs__planner_forward_temp(p, p->saved);
-    plan->backward_temp_bytes = cs__planner_backward_temp(p);
+    int64_t ring = cs__planner_ring_bytes(p);
+    plan->saved_bytes += kept_comm_bytes(p);
+    plan->forward_temp_bytes = cs__planner_forward_temp(p, p->saved) + ring;
+    plan->backward_temp_bytes = cs__planner_backward_temp(p) + 2 * ring;
     if (segment->is_layer && p->recompute == CS_RECOMPUTE_FULL) {
-        int64_t again = cs__planner_forward_temp(p, p->wanted);
+        int64_t again = cs__planner_forward_temp(p, p->wanted) + ring;
         plan->backward_temp_bytes = again > plan->backward_temp_bytes ? again : plan->backward_temp_bytes;
     }
 }
@@ -260,11 +404,21 @@ void cs__plan_build(struct cs_plan *plan, struct cs_builder *builder, const stru
     measure(&planner, plan);
     sum_params(&planner, plan);
     build_forward(&planner, plan);
-    build_backward(&planner, plan);
+    build_backward(&planner, plan, HALF_BOTH);
+    if (builder->pipeline.splits) {
+        measure_late(&planner, plan);
+        build_backward(&planner, plan, HALF_INPUT);
+        build_weight(&planner, plan);
+    }
+    if (segment->is_layer) {
+        cs__plan_overlap(builder, plan);
+    }
 }
 
 void cs__plan_release(struct cs_plan *plan)
 {
     cs__oplist_release(&plan->forward);
     cs__oplist_release(&plan->backward);
+    cs__oplist_release(&plan->input);
+    cs__oplist_release(&plan->weight);
 }

@@ -23,6 +23,12 @@ int64_t cs__planner_stored_bytes(const struct cs_planner *planner, int32_t tenso
     return layout_bytes(planner, tensor, &planner->stored[tensor]);
 }
 
+static bool is_exchange(const struct cs_planner *p, int32_t tensor, const struct cs_layout *used)
+{
+    return !cs__layout_equal(used, &p->produced[tensor], &p->segment->tensors[tensor]) &&
+           layout_bytes(p, tensor, used) == layout_bytes(p, tensor, &p->produced[tensor]);
+}
+
 /** Producers, last uses, layouts. A kept tensor stays as its producer left it; a sum cannot be kept, so then
  *  as its first keeper wants it. */
 static void trace_tensors(struct cs_planner *p)
@@ -53,8 +59,11 @@ static void trace_tensors(struct cs_planner *p)
         for (uint8_t k = 0; k < node->n_save; k++) {
             uint8_t t = node->save[k];
             bool own = p->producer[t] < 0 && t != segment->in;
-            if ((own || p->produced[t].partial) && !p->wanted[t]) {
-                p->stored[t] = cs__space_input(&p->space[i], &segment->tensors[t]);
+            struct cs_layout used = cs__space_input(&p->space[i], &segment->tensors[t]);
+            /* Another cut of the same size (Ulysses) costs nothing to keep and saves an exchange. */
+            bool exchanged = !own && !p->produced[t].partial && is_exchange(p, t, &used);
+            if ((own || p->produced[t].partial || exchanged) && !p->wanted[t]) {
+                p->stored[t] = used;
             }
             p->wanted[t] = true;
         }

@@ -14,13 +14,18 @@ struct cs_param_sum {
     int64_t n_tied;    /* the vocabulary matrix of a head that shares it with the embedding */
     int64_t n_partial; /* of n: copies on every tensor-parallel rank whose gradients have to be summed (sp) */
     int64_t n_copies;  /* of n: copies on ranks that share a key-value head */
+    int64_t n_expert;  /* of experts, not in n: each on one rank of an expert-parallel group */
+    double newton_flop; /* of one orthogonalisation of every matrix (Muon) */
 };
 
 struct cs_plan {
     struct cs_oplist forward;
-    struct cs_oplist backward;
-    int64_t saved_bytes;      /* activations kept from forward to backward */
-    int64_t recomputed_bytes; /* activations that exist only in backward (recomputation) */
+    struct cs_oplist backward; /* both gradients */
+    struct cs_oplist input;    /* schedules that split backward: without the products' weight gradients ... */
+    struct cs_oplist weight;   /* ... and these alone */
+    int64_t late_bytes;        /* kept from `input` to `weight`: operands and output gradients of products */
+    int64_t saved_bytes;       /* activations kept from forward to backward */
+    int64_t recomputed_bytes;  /* activations that exist only in backward (recomputation) */
     int64_t forward_temp_bytes, backward_temp_bytes; /* largest working set beside those */
     int64_t in_bytes, out_bytes;                     /* boundary tensors, one rank's part */
     struct cs_param_sum params;
@@ -50,6 +55,8 @@ struct cs_planner {
     struct cs_layout stored[CS_SEGMENT_TENSORS_MAX];   /* layout in which it is kept, if it is */
     bool wanted[CS_SEGMENT_TENSORS_MAX];               /* some backward needs it */
     bool saved[CS_SEGMENT_TENSORS_MAX];                /* kept from forward on */
+    bool counting;                            /* results of tensor-parallel communication: their ... */
+    int64_t comm_bytes;                       /* ... bytes */
     int8_t region_of[CS_SEGMENT_TENSORS_MAX]; /* wanted but not saved: who runs it again; -1 = nobody */
     int32_t n_regions;
     struct cs_region regions[CS_REGIONS_MAX];
@@ -62,5 +69,22 @@ int64_t cs__planner_stored_bytes(const struct cs_planner *planner, int32_t tenso
 int64_t cs__planner_forward_temp(const struct cs_planner *planner, const bool keep[CS_SEGMENT_TENSORS_MAX]);
 /** The same for gradients in the backward pass, gathered copies of kept tensors included. */
 int64_t cs__planner_backward_temp(const struct cs_planner *planner);
+
+/* Ring attention: keys and values (backward: their gradients too) go round the context-parallel ranks while
+ * each computes with what it has. */
+
+/** Does the node run as a ring? */
+bool cs__planner_is_ring(const struct cs_planner *planner, const struct cs_node *node);
+/** Bytes of keys and values that are on their way at a time; 0 without a ring. */
+int64_t cs__planner_ring_bytes(const struct cs_planner *planner);
+void cs__plan_ring_forward(struct cs_planner *planner, struct cs_oplist *list, int32_t node,
+                           enum cs_phase phase);
+void cs__plan_ring_backward(struct cs_planner *planner, struct cs_oplist *list, int32_t node);
+
+/** Run tensor-parallel communication under computation, as the strategy asks. */
+void cs__plan_overlap(struct cs_builder *builder, struct cs_plan *plan);
+
+/** Is the parameter an expert's? */
+bool cs__planner_is_expert(const struct cs_planner *planner, const struct cs_tensor *param);
 
 #endif

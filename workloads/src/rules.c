@@ -51,38 +51,164 @@ static bool devices_product(const struct subject *x)
                                (int)s->mp, (int)s->cp, (int)s->pp, (int)x->shape->n_devices);
 }
 
-static bool cp_modelled(const struct subject *x)
+static bool cp_fits(const struct subject *x)
 {
-    return x->s->cp == 1 || REFUSE(x, "context parallelism (cp=%d) is not generated", (int)x->s->cp);
+    const int64_t cp = x->s->cp;
+    const int64_t parts = cp * (x->s->cp_kind == CS_CP_RING ? 2 : 1) * (x->s->sp ? x->s->mp : 1);
+    if (cp == 1) {
+        return true;
+    }
+    if (x->training->seq_length % parts != 0) {
+        return REFUSE(
+            x, "sequence length %lld is not divisible by the %lld parts of cp=%d (two a rank in a ring%s)",
+            (long long)x->training->seq_length, (long long)parts, (int)cp,
+            x->s->sp ? ", times mp under sp" : "");
+    }
+    return x->training->flash_attention ||
+           REFUSE(x, "context parallelism (cp=%d) needs flash attention", (int)cp);
 }
 
-static bool ep_modelled(const struct subject *x)
+static bool ulysses_heads(const struct subject *x)
 {
-    return x->s->ep == 1 || REFUSE(x, "expert parallelism (ep=%d) needs a mixture of experts", (int)x->s->ep);
+    const int64_t ranks = (int64_t)x->s->cp * x->s->mp;
+    return x->s->cp == 1 || x->s->cp_kind != CS_CP_ULYSSES ||
+           (x->model->n_heads % ranks == 0 && x->model->n_kv_heads % ranks == 0) ||
+           REFUSE(x, "Ulysses shares %lld heads and %lld key-value heads over cp*mp = %lld ranks",
+                  (long long)x->model->n_heads, (long long)x->model->n_kv_heads, (long long)ranks);
 }
 
-static bool vpp_modelled(const struct subject *x)
+static bool ep_fits(const struct subject *x)
 {
-    return x->s->vpp == 1 ||
-           REFUSE(x, "virtual stages (vpp=%d) need an interleaved schedule", (int)x->s->vpp);
+    const struct cs_strategy *s = x->s;
+    const int64_t ranks = (int64_t)s->dp * s->cp * s->mp;
+    if (s->ep == 1) {
+        return true;
+    }
+    if (x->model->n_experts == 0) {
+        return REFUSE(x, "expert parallelism (ep=%d) needs a mixture of experts", (int)s->ep);
+    }
+    if (x->model->n_experts % s->ep != 0) {
+        return REFUSE(x, "%d experts are not divisible by ep=%d", (int)x->model->n_experts, (int)s->ep);
+    }
+    return ranks % s->ep == 0 ||
+           REFUSE(x, "dp*cp*mp = %lld is not divisible by ep=%d", (long long)ranks, (int)s->ep);
 }
 
-static bool schedule_modelled(const struct subject *x)
+static bool experts_need_sp(const struct subject *x)
 {
-    return cs__schedule_known(x->s->schedule) ||
-           REFUSE(x, "schedule %s is not generated", cs_schedule_names[x->s->schedule]);
+    return x->model->n_experts == 0 || x->s->mp == 1 || x->s->sp ||
+           REFUSE(x, "experts under mp=%d need sequence parallel (sp): tokens are shared out over mp",
+                  (int)x->s->mp);
+}
+
+static struct cs_pipeline pipeline_of(const struct subject *x)
+{
+    struct cs_pipeline pipeline;
+    cs__pipeline_init(&pipeline, x->s, cs_strategy_micro_batches(x->s, x->training));
+    return pipeline;
+}
+
+static bool vpp_fits(const struct subject *x)
+{
+    int32_t vpp = x->s->vpp;
+    const char *schedule = cs_schedule_names[x->s->schedule];
+    switch (x->s->schedule) {
+    case CS_SCHED_INTERLEAVED:
+        return vpp > 1 || x->s->pp == 1 || REFUSE(x, "schedule interleaved needs vpp above 1");
+    case CS_SCHED_ZERO_BUBBLE_V:
+        return vpp == 2 || x->s->pp == 1 ||
+               REFUSE(x, "schedule %s is two chunks a stage, vpp=2, not %d", schedule, (int)vpp);
+    case CS_SCHED_SEQPIPE:
+        return true;
+    case CS_SCHED_GPIPE:
+    case CS_SCHED_1F1B:
+    case CS_SCHED_ZERO_BUBBLE:
+    case CS_SCHED_DUALPIPE:
+    case CS_N_SCHEDULES:
+        break;
+    }
+    return vpp == 1 ||
+           REFUSE(x, "virtual stages (vpp=%d) need an interleaved schedule, not %s", (int)vpp, schedule);
+}
+
+static bool places_countable(const struct subject *x)
+{
+    int64_t places = (int64_t)x->s->pp * x->s->vpp;
+    return x->s->vpp <= CS_PLACES_MAX ||
+           REFUSE(x, "pp*vpp = %lld with vpp above %d is more than a trace holds", (long long)places,
+                  CS_PLACES_MAX);
+}
+
+static bool dualpipe_even(const struct subject *x)
+{
+    return x->s->schedule != CS_SCHED_DUALPIPE || x->s->pp % 2 == 0 ||
+           REFUSE(x, "schedule dualpipe pairs stages: pp=%d must be even", (int)x->s->pp);
+}
+
+static bool slices_fit(const struct subject *x)
+{
+    const int32_t n = x->s->seq_split;
+    if (x->s->schedule != CS_SCHED_SEQPIPE || n <= 1) {
+        return true;
+    }
+    if (n > CS_PLACES_MAX || x->training->seq_length % ((int64_t)n * x->s->cp * (x->s->sp ? x->s->mp : 1))) {
+        return REFUSE(x, "sequence length %lld cannot be cut into seq_split=%d slices over cp=%d and mp=%d",
+                      (long long)x->training->seq_length, (int)n, (int)x->s->cp, (int)x->s->mp);
+    }
+    if (!x->training->flash_attention || x->s->cp > 1) {
+        return REFUSE(x, "seqpipe needs flash attention and cp=1");
+    }
+    return x->s->vpp == 1 || x->s->pp % n == 0 ||
+           REFUSE(x, "interleaved seqpipe takes turns of pp=%d slices, and seq_split=%d does not divide that",
+                  (int)x->s->pp, (int)n);
+}
+
+/** A list has a number per place, and the layers add up. */
+static bool lists_fit(const struct subject *x)
+{
+    struct cs_pipeline pipeline = pipeline_of(x);
+    const struct cs_per_place *lists[] = {&x->s->layers, &x->s->full_layers, &x->s->selective_layers};
+    int32_t sum = 0;
+    for (int32_t k = 0; k < CS_COUNT(lists); k++) {
+        if (lists[k]->n > 0 && lists[k]->n != pipeline.n_places) {
+            return REFUSE(x, "a list of %d numbers does not fit the %d places (pp*vpp) of the model",
+                          (int)lists[k]->n, (int)pipeline.n_places);
+        }
+    }
+    for (int32_t i = 0; i < x->s->layers.n; i++) {
+        sum += x->s->layers.at[i];
+        if (x->s->layers.at[i] == 0) {
+            return REFUSE(x, "place %d has no layer", (int)i);
+        }
+    }
+    return x->s->layers.n == 0 || sum == x->model->n_layers ||
+           REFUSE(x, "the stages' layers add up to %d, not to the model's %d", (int)sum,
+                  (int)x->model->n_layers);
 }
 
 static bool dtype_modelled(const struct subject *x)
 {
-    return (x->training->dtype != CS_DTYPE_FP8 && x->training->gradient_dtype != CS_DTYPE_FP8) ||
-           REFUSE(x, "fp8 training is not generated; fp32, fp16 and bf16 are");
+    return x->training->gradient_dtype != CS_DTYPE_FP8 ||
+           REFUSE(x, "gradients are fp32, fp16 or bf16, not fp8");
 }
 
-static bool optimizer_modelled(const struct subject *x)
+static bool overlap_one_way(const struct subject *x)
 {
-    return x->training->optimizer != CS_OPT_MUON ||
-           REFUSE(x, "optimizer %s is not generated", cs_optimizer_names[x->training->optimizer]);
+    const struct cs_strategy *s = x->s;
+    if (s->half_batches > 2) {
+        return REFUSE(x, "half_batches is 1 or 2, not %d", (int)s->half_batches);
+    }
+    return s->half_batches <= 1 || !s->fused_tp ||
+           REFUSE(x, "half_batches and fused_tp both overlap tensor-parallel communication: use one");
+}
+
+static bool halves_exist(const struct subject *x)
+{
+    const struct cs_strategy *s = x->s;
+    int64_t parts = 2 * (int64_t)s->cp * (s->sp ? s->mp : 1) * (s->seq_split > 1 ? s->seq_split : 1);
+    return s->half_batches <= 1 || s->micro_batch % 2 == 0 || x->training->seq_length % parts == 0 ||
+           REFUSE(x, "neither micro_batch %d nor the sequence of %lld can be halved", (int)s->micro_batch,
+                  (long long)x->training->seq_length);
 }
 
 static bool heads_divisible(const struct subject *x)
@@ -102,8 +228,15 @@ static bool kv_heads_divisible(const struct subject *x)
 
 static bool ffn_divisible(const struct subject *x)
 {
-    return x->model->ffn % x->s->mp == 0 ||
-           REFUSE(x, "ffn %lld is not divisible by mp=%d", (long long)x->model->ffn, (int)x->s->mp);
+    int64_t shared = x->model->n_shared_experts * x->model->expert_ffn;
+    bool dense = x->model->n_experts == 0 || x->model->first_dense_layers > 0;
+    int64_t ffn = dense ? x->model->ffn : shared;
+    if (shared % x->s->mp != 0) {
+        return REFUSE(x, "the shared experts' ffn %lld is not divisible by mp=%d", (long long)shared,
+                      (int)x->s->mp);
+    }
+    return ffn % x->s->mp == 0 ||
+           REFUSE(x, "ffn %lld is not divisible by mp=%d", (long long)ffn, (int)x->s->mp);
 }
 
 static bool vocab_divisible(const struct subject *x)
@@ -131,9 +264,25 @@ static bool position_long_enough(const struct subject *x)
                   (long long)x->training->seq_length, (long long)x->model->max_position);
 }
 
+static bool images_single(const struct subject *x)
+{
+    if (x->model->image == 0) {
+        return true;
+    }
+    if (x->training->seq_length != 1) {
+        return REFUSE(x, "an image is a sequence of length 1, not %lld", (long long)x->training->seq_length);
+    }
+    return x->s->mp == 1 || REFUSE(x, "a residual network is not cut by mp=%d", (int)x->s->mp);
+}
+
 static bool layers_per_stage(const struct subject *x)
 {
-    return x->s->pp <= x->model->n_layers ||
+    int32_t places = pipeline_of(x).n_places;
+    if (places > x->s->pp && places > x->model->n_layers) {
+        return REFUSE(x, "%d layers cannot fill pp*vpp = %d*%d places", (int)x->model->n_layers,
+                      (int)x->s->pp, (int)x->s->vpp);
+    }
+    return places <= x->model->n_layers ||
            REFUSE(x, "%d layers cannot fill pp=%d stages", (int)x->model->n_layers, (int)x->s->pp);
 }
 
@@ -146,10 +295,22 @@ static bool batch_divisible(const struct subject *x)
 
 static bool micro_batches_fill(const struct subject *x)
 {
-    int64_t m = cs_strategy_micro_batches(x->s, x->training);
-    return m >= cs__schedule_min_micro_batches(x->s->schedule, x->s->pp) ||
-           REFUSE(x, "%lld micro-batches are fewer than the pp=%d stages that %s has to fill", (long long)m,
-                  (int)x->s->pp, cs_schedule_names[x->s->schedule]);
+    struct cs_pipeline pipeline = pipeline_of(x);
+    int64_t m = pipeline.n_micro_batches;
+    int64_t least = cs__pipeline_least(&pipeline);
+    int64_t multiple = cs__pipeline_multiple(&pipeline);
+    if (m < least && least == x->s->pp) {
+        return REFUSE(x, "%lld micro-batches are fewer than the pp=%d stages that %s has to fill",
+                      (long long)m, (int)x->s->pp, cs_schedule_names[x->s->schedule]);
+    }
+    if (m < least) {
+        return REFUSE(
+            x, "%lld micro-batches are fewer than the %lld that schedule %s needs to fill pp=%d stages",
+            (long long)m, (long long)least, cs_schedule_names[x->s->schedule], (int)x->s->pp);
+    }
+    return m % multiple == 0 ||
+           REFUSE(x, "%lld micro-batches are no multiple of %lld, which schedule %s needs", (long long)m,
+                  (long long)multiple, cs_schedule_names[x->s->schedule]);
 }
 
 static bool op_divides_dp(const struct subject *x)
@@ -168,12 +329,17 @@ static const struct rule rules[] = {
     {"degrees-positive", degrees_positive},
     {"placement-complete", placement_complete},
     {"devices-product", devices_product},
-    {"cp-not-generated", cp_modelled},
-    {"ep-needs-experts", ep_modelled},
-    {"vpp-needs-interleaving", vpp_modelled},
-    {"schedule-not-generated", schedule_modelled},
+    {"cp-fits", cp_fits},
+    {"ulysses-heads", ulysses_heads},
+    {"ep-fits", ep_fits},
+    {"experts-need-sp", experts_need_sp},
+    {"vpp-fits-schedule", vpp_fits},
+    {"places-countable", places_countable},
+    {"dualpipe-even", dualpipe_even},
     {"dtype-not-generated", dtype_modelled},
-    {"optimizer-not-generated", optimizer_modelled},
+    {"overlap-one-way", overlap_one_way},
+    {"halves-exist", halves_exist},
+    {"images-single", images_single},
     {"heads-divisible", heads_divisible},
     {"kv-heads-divisible", kv_heads_divisible},
     {"ffn-divisible", ffn_divisible},
@@ -182,6 +348,8 @@ static const struct rule rules[] = {
     {"sequence-divisible", seq_divisible},
     {"position-long-enough", position_long_enough},
     {"layers-per-stage", layers_per_stage},
+    {"lists-fit", lists_fit},
+    {"slices-fit", slices_fit},
     {"batch-divisible", batch_divisible},
     {"micro-batches-fill-pipeline", micro_batches_fill},
     {"op-divides-dp", op_divides_dp},

@@ -5,9 +5,11 @@ void cs__sharding_init(struct cs_sharding *sharding, const struct cs_graph *grap
                        const struct cs_strategy *strategy)
 {
     *sharding = (struct cs_sharding){.graph = graph, .sp = strategy->sp};
+    sharding->ulysses = strategy->cp > 1 && strategy->cp_kind == CS_CP_ULYSSES;
     sharding->degree[0] = strategy->mp;
     sharding->degree[1] = strategy->cp;
     sharding->degree[2] = strategy->dp;
+    sharding->degree[3] = strategy->ep;
 }
 
 static cs_cut axis_cut(const struct cs_sharding *sharding, int32_t axis, bool has_tensor_axis)
@@ -19,10 +21,31 @@ static cs_cut axis_cut(const struct cs_sharding *sharding, int32_t axis, bool ha
         return (cs_cut)(CS_CUT_CP | (sharding->sp && !has_tensor_axis ? CS_CUT_MP : 0));
     case CS_AXIS_TENSOR:
         return CS_CUT_MP;
+    case CS_AXIS_EXPERT:
+        return CS_CUT_EP;
+    case CS_AXIS_ROWS:
+        return (cs_cut)(CS_CUT_DP | CS_CUT_CP | (sharding->sp ? CS_CUT_MP : 0));
     case CS_AXIS_PLAIN:
         break;
     }
     return 0;
+}
+
+/** Ulysses: attention has whole sequences of some heads. */
+static cs_cut attention_cut(const struct cs_sharding *sharding, int32_t axis, cs_cut cut)
+{
+    switch (sharding->graph->axes[axis].role) {
+    case CS_AXIS_SEQ:
+        return (cs_cut)(cut & ~CS_CUT_CP);
+    case CS_AXIS_TENSOR:
+        return (cs_cut)(cut | CS_CUT_CP);
+    case CS_AXIS_BATCH:
+    case CS_AXIS_EXPERT:
+    case CS_AXIS_ROWS:
+    case CS_AXIS_PLAIN:
+        break;
+    }
+    return cut;
 }
 
 static void mark_axes(const struct cs_segment *segment, const uint8_t *list, uint8_t n, uint32_t *axes)
@@ -50,8 +73,14 @@ void cs__sharding_space(const struct cs_sharding *sharding, const struct cs_segm
     *space = (struct cs_space){0};
     for (int32_t axis = 0; axis < graph->n_axes; axis++) {
         space->cut[axis] = axis_cut(sharding, axis, has_tensor_axis);
+        if (node->attention && sharding->ulysses) {
+            space->cut[axis] = attention_cut(sharding, axis, space->cut[axis]);
+        }
+        if (node->replicated_experts && graph->axes[axis].role == CS_AXIS_EXPERT) {
+            space->cut[axis] = 0;
+        }
         if (axes >> axis & 1) {
-            space->all |= space->cut[axis];
+            space->all |= (cs_cut)(space->cut[axis] & ~CS_CUT_EP);
         }
     }
 }

@@ -14,7 +14,8 @@ typedef uint8_t cs_cut;
 #define CS_CUT_MP ((cs_cut)1)
 #define CS_CUT_CP ((cs_cut)2)
 #define CS_CUT_DP ((cs_cut)4)
-#define CS_N_CUTS 3
+#define CS_CUT_EP ((cs_cut)8) /* cuts experts, and nothing else: its ranks are some of the three others' */
+#define CS_N_CUTS 4
 
 /** Where the parts of a tensor are: per axis the device dimensions that cut it, and the device dimensions
  *  over which every rank holds only a summand. Any other dimension holds copies. */
@@ -26,8 +27,9 @@ struct cs_layout {
 /** A parallel configuration, as far as layouts go. */
 struct cs_sharding {
     const struct cs_graph *graph; /* borrowed */
-    int64_t degree[CS_N_CUTS];    /* ranks along CS_CUT_MP, CS_CUT_CP, CS_CUT_DP */
+    int64_t degree[CS_N_CUTS];    /* ranks along CS_CUT_MP, CS_CUT_CP, CS_CUT_DP, CS_CUT_EP */
     bool sp;
+    bool ulysses;
 };
 
 /** The sharding of a strategy over its graph. */

@@ -3,10 +3,13 @@
 
 #include "cs/base/text.h"
 
+#include <string.h>
+
 const char *const cs_optimizer_names[] = {"adamw", "sgd", "muon", NULL};
 const char *const cs_schedule_names[] = {"gpipe",         "1f1b",     "interleaved", "zero-bubble",
                                          "zero-bubble-v", "dualpipe", "seqpipe",     NULL};
 const char *const cs_recompute_names[] = {"none", "selective", "full", NULL};
+const char *const cs_cp_kind_names[] = {"ring", "ulysses", NULL};
 const char *const cs_dim_names[] = {"mp", "cp", "dp", "pp", NULL};
 
 void cs_strategy_init(struct cs_strategy *strategy)
@@ -22,66 +25,40 @@ void cs_strategy_init(struct cs_strategy *strategy)
                                      .schedule = CS_SCHED_1F1B,
                                      .micro_batch = 1,
                                      .recompute = CS_RECOMPUTE_NONE,
-                                     .placement = {CS_DIM_MP, CS_DIM_CP, CS_DIM_DP, CS_DIM_PP}};
+                                     .placement = {CS_DIM_MP, CS_DIM_CP, CS_DIM_DP, CS_DIM_PP},
+                                     .seq_split = 1,
+                                     .half_batches = 1};
 }
 
-void cs_strategy_canonicalise(struct cs_strategy *strategy)
+static bool same_per_place(const struct cs_per_place *a, const struct cs_per_place *b)
 {
-    if (strategy->op == 1) {
-        strategy->zero = 1;
-    }
-    if (strategy->mp == 1) {
-        strategy->sp = false;
-    }
-    if (strategy->pp == 1) {
-        strategy->schedule = CS_SCHED_1F1B;
-        strategy->vpp = 1;
-    }
+    return a->n == b->n && memcmp(a->at, b->at, a->n) == 0;
 }
 
-/** Fields that a hash or comparison sees. */
-#define N_WORDS (12 + CS_N_DIMS)
-static void words_of(const struct cs_strategy *s, int64_t words[N_WORDS])
+/** Places of the model: where a list has one number each. */
+static int64_t n_places(const struct cs_strategy *s)
 {
-    const int64_t fields[12] = {s->dp, s->mp,   s->pp, s->cp,       s->ep,          s->vpp,
-                                s->op, s->zero, s->sp, s->schedule, s->micro_batch, s->recompute};
-    for (int32_t i = 0; i < 12; i++) {
-        words[i] = fields[i];
-    }
-    for (int32_t i = 0; i < CS_N_DIMS; i++) {
-        words[12 + i] = s->placement[i];
-    }
+    return s->schedule == CS_SCHED_DUALPIPE ? s->pp : (int64_t)s->pp * s->vpp;
 }
 
-bool cs_strategy_equal(const struct cs_strategy *a, const struct cs_strategy *b)
+/** A list that says the same for every place as no list does. */
+static void drop_idle_lists(struct cs_strategy *s)
 {
-    int64_t words_a[N_WORDS];
-    int64_t words_b[N_WORDS];
-    words_of(a, words_a);
-    words_of(b, words_b);
-    for (int32_t i = 0; i < N_WORDS; i++) {
-        if (words_a[i] != words_b[i]) {
-            return false;
-        }
+    bool idle = true;
+    for (int32_t i = 0; i < CS_PLACES_MAX; i++) {
+        idle &= (i >= s->full_layers.n || s->full_layers.at[i] == 0) &&
+                (i >= s->selective_layers.n || s->selective_layers.at[i] == 0);
     }
-    return true;
-}
-
-uint64_t cs_strategy_hash(const struct cs_strategy *strategy)
-{
-    int64_t words[N_WORDS];
-    uint64_t hash = CS_HASH_SEED;
-    words_of(strategy, words);
-    for (int32_t i = 0; i < N_WORDS; i++) {
-        hash = cs_hash_mix(hash, (uint64_t)words[i]);
+    if (idle && (s->full_layers.n > 0 || s->selective_layers.n > 0)) {
+        s->full_layers = s->selective_layers = (struct cs_per_place){0};
+        s->recompute = CS_RECOMPUTE_NONE;
     }
-    return hash;
-}
-
-int64_t cs_strategy_micro_batches(const struct cs_strategy *strategy, const struct cs_training *training)
-{
-    int64_t at_once = (int64_t)strategy->dp * strategy->micro_batch;
-    return at_once > 0 && training->global_batch % at_once == 0 ? training->global_batch / at_once : 0;
+    if (s->full_layers.n > 0 || s->selective_layers.n > 0) {
+        s->recompute = CS_RECOMPUTE_NONE; /* the lists say it */
+        struct cs_per_place none = {.n = (uint8_t)(n_places(s) <= CS_PLACES_MAX ? n_places(s) : 1)};
+        s->full_layers = s->full_layers.n > 0 ? s->full_layers : none;
+        s->selective_layers = s->selective_layers.n > 0 ? s->selective_layers : none;
+    }
 }
 
 static int32_t degree(const struct cs_strategy *strategy, enum cs_dim dim)
@@ -99,6 +76,148 @@ static int32_t degree(const struct cs_strategy *strategy, enum cs_dim dim)
         break;
     }
     return 1;
+}
+
+/** Dimensions of degree 1 have no place of their own: they stand where the default placement has them, and
+ * the others keep their order around them. A placement that does not name every dimension once is left alone.
+ */
+static void canonical_placement(struct cs_strategy *strategy)
+{
+    struct cs_strategy standard;
+    enum cs_dim order[CS_N_DIMS];
+    unsigned seen = 0;
+    int32_t next = 0;
+    cs_strategy_init(&standard);
+    for (int32_t i = 0; i < CS_N_DIMS; i++) {
+        seen |= 1u << strategy->placement[i];
+    }
+    if (seen != (1u << CS_N_DIMS) - 1) {
+        return;
+    }
+    for (int32_t i = 0; i < CS_N_DIMS; i++) {
+        enum cs_dim dim = standard.placement[i];
+        if (degree(strategy, dim) != 1) {
+            while (degree(strategy, strategy->placement[next]) == 1) {
+                next++;
+            }
+            dim = strategy->placement[next++];
+        }
+        order[i] = dim;
+    }
+    memcpy(strategy->placement, order, sizeof order);
+}
+
+void cs_strategy_canonicalise(struct cs_strategy *strategy)
+{
+    if (strategy->op == 1) {
+        strategy->zero = 1;
+    }
+    if (strategy->mp == 1) {
+        strategy->sp = false;
+        strategy->fused_tp = false;
+        strategy->keep_comm = false;
+        strategy->half_batches = 1;
+    }
+    bool slices = strategy->schedule == CS_SCHED_SEQPIPE && strategy->seq_split > 1;
+    if (strategy->pp == 1 && !slices) {
+        strategy->schedule = CS_SCHED_1F1B;
+        strategy->vpp = 1;
+    }
+    if (strategy->cp == 1) {
+        strategy->cp_kind = CS_CP_RING;
+    }
+    strategy->seq_split = slices ? strategy->seq_split : 1;
+    strategy->half_batches = strategy->half_batches > 1 ? strategy->half_batches : 1;
+    drop_idle_lists(strategy);
+    if (strategy->full_layers.n == 0 && strategy->recompute != CS_RECOMPUTE_FULL) {
+        strategy->keep_comm = false;
+    }
+    canonical_placement(strategy);
+}
+
+enum cs_recompute cs_strategy_recompute(const struct cs_strategy *strategy, int32_t place, int32_t index)
+{
+    const struct cs_per_place *full = &strategy->full_layers;
+    const struct cs_per_place *selective = &strategy->selective_layers;
+    if ((full->n == 0 && selective->n == 0) || place < 0) {
+        return strategy->recompute;
+    }
+    if (place < full->n && index < full->at[place]) {
+        return CS_RECOMPUTE_FULL;
+    }
+    return place < selective->n && index < selective->at[place] ? CS_RECOMPUTE_SELECTIVE : CS_RECOMPUTE_NONE;
+}
+
+/** Fields of every strategy that a hash or comparison sees. */
+#define N_WORDS (12 + CS_N_DIMS)
+static void words_of(const struct cs_strategy *s, int64_t words[N_WORDS])
+{
+    const int64_t fields[12] = {s->dp, s->mp,   s->pp, s->cp,       s->ep,          s->vpp,
+                                s->op, s->zero, s->sp, s->schedule, s->micro_batch, s->recompute};
+    for (int32_t i = 0; i < 12; i++) {
+        words[i] = fields[i];
+    }
+    for (int32_t i = 0; i < CS_N_DIMS; i++) {
+        words[12 + i] = s->placement[i];
+    }
+}
+
+/** The fields that are usually zero. */
+#define N_RARE 7
+static void rare_words_of(const struct cs_strategy *s, int64_t words[N_RARE])
+{
+    const int64_t fields[N_RARE] = {s->cp_kind,
+                                    s->seq_split > 1 ? s->seq_split : 0,
+                                    s->half_batches > 1 ? s->half_batches : 0,
+                                    s->fused_tp,
+                                    s->keep_comm,
+                                    s->offload_optimizer,
+                                    s->swap_activations};
+    memcpy(words, fields, sizeof fields);
+}
+
+bool cs_strategy_equal(const struct cs_strategy *a, const struct cs_strategy *b)
+{
+    int64_t words_a[N_WORDS];
+    int64_t words_b[N_WORDS];
+    int64_t rare_a[N_RARE];
+    int64_t rare_b[N_RARE];
+    words_of(a, words_a);
+    words_of(b, words_b);
+    rare_words_of(a, rare_a);
+    rare_words_of(b, rare_b);
+    return memcmp(words_a, words_b, sizeof words_a) == 0 && memcmp(rare_a, rare_b, sizeof rare_a) == 0 &&
+           same_per_place(&a->layers, &b->layers) && same_per_place(&a->full_layers, &b->full_layers) &&
+           same_per_place(&a->selective_layers, &b->selective_layers);
+}
+
+uint64_t cs_strategy_hash(const struct cs_strategy *strategy)
+{
+    int64_t words[N_WORDS];
+    int64_t rare[N_RARE];
+    uint64_t hash = CS_HASH_SEED;
+    words_of(strategy, words);
+    rare_words_of(strategy, rare);
+    for (int32_t i = 0; i < N_WORDS; i++) {
+        hash = cs_hash_mix(hash, (uint64_t)words[i]);
+    }
+    for (int32_t i = 0; i < N_RARE; i++) {
+        hash = rare[i] ? cs_hash_mix(hash, (uint64_t)(i + 1) << 32 | (uint64_t)rare[i]) : hash;
+    }
+    const struct cs_per_place *lists[] = {&strategy->layers, &strategy->full_layers,
+                                          &strategy->selective_layers};
+    for (int32_t i = 0; i < CS_COUNT(lists); i++) {
+        if (lists[i]->n > 0) {
+            hash = cs_hash_bytes(cs_hash_mix(hash, (uint64_t)i), lists[i]->at, lists[i]->n);
+        }
+    }
+    return hash;
+}
+
+int64_t cs_strategy_micro_batches(const struct cs_strategy *strategy, const struct cs_training *training)
+{
+    int64_t at_once = (int64_t)strategy->dp * strategy->micro_batch;
+    return at_once > 0 && training->global_batch % at_once == 0 ? training->global_batch / at_once : 0;
 }
 
 int32_t cs_strategy_coord(const struct cs_strategy *strategy, int32_t rank, enum cs_dim dim)

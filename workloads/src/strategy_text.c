@@ -20,12 +20,43 @@ enum key {
     KEY_MICRO_BATCH,
     KEY_RECOMPUTE,
     KEY_PLACEMENT,
+    KEY_CP_KIND,
+    KEY_SEQ_SPLIT,
+    KEY_HALF_BATCHES,
+    KEY_FUSED_TP,
+    KEY_KEEP_COMM,
+    KEY_OFFLOAD_OPTIMIZER,
+    KEY_SWAP_ACTIVATIONS,
+    KEY_LAYERS,
+    KEY_FULL_LAYERS,
+    KEY_SELECTIVE_LAYERS,
     N_KEYS
 };
 
-const char *const cs_strategy_keys[] = {"dp",          "mp",        "pp",        "op",  "zero",
-                                        "sp",          "cp",        "ep",        "vpp", "schedule",
-                                        "micro_batch", "recompute", "placement", NULL};
+const char *const cs_strategy_keys[] = {"dp",
+                                        "mp",
+                                        "pp",
+                                        "op",
+                                        "zero",
+                                        "sp",
+                                        "cp",
+                                        "ep",
+                                        "vpp",
+                                        "schedule",
+                                        "micro_batch",
+                                        "recompute",
+                                        "placement",
+                                        "cp_kind",
+                                        "seq_split",
+                                        "half_batches",
+                                        "fused_tp",
+                                        "keep_comm",
+                                        "offload_optimizer",
+                                        "swap_activations",
+                                        "layers",
+                                        "full_layers",
+                                        "selective_layers",
+                                        NULL};
 
 #define DEGREE_MAX (1 << 20)
 /* A strategy in text is a line. */
@@ -57,8 +88,71 @@ static int32_t *number_field(struct cs_strategy *s, int32_t key)
         return &s->vpp;
     case KEY_MICRO_BATCH:
         return &s->micro_batch;
+    case KEY_SEQ_SPLIT:
+        return &s->seq_split;
+    case KEY_HALF_BATCHES:
+        return &s->half_batches;
     default:
         return NULL;
+    }
+}
+
+static bool *flag_field(struct cs_strategy *s, int32_t key)
+{
+    switch (key) {
+    case KEY_SP:
+        return &s->sp;
+    case KEY_FUSED_TP:
+        return &s->fused_tp;
+    case KEY_KEEP_COMM:
+        return &s->keep_comm;
+    case KEY_OFFLOAD_OPTIMIZER:
+        return &s->offload_optimizer;
+    case KEY_SWAP_ACTIVATIONS:
+        return &s->swap_activations;
+    default:
+        return NULL;
+    }
+}
+
+static struct cs_per_place *list_field(struct cs_strategy *s, int32_t key)
+{
+    switch (key) {
+    case KEY_LAYERS:
+        return &s->layers;
+    case KEY_FULL_LAYERS:
+        return &s->full_layers;
+    case KEY_SELECTIVE_LAYERS:
+        return &s->selective_layers;
+    default:
+        return NULL;
+    }
+}
+
+/** A choice's names and its value in the strategy; NULL when the key is not a choice. */
+static const char *const *choice_names(int32_t key)
+{
+    return key == KEY_SCHEDULE    ? cs_schedule_names
+           : key == KEY_RECOMPUTE ? cs_recompute_names
+           : key == KEY_CP_KIND   ? cs_cp_kind_names
+                                  : NULL;
+}
+
+static int32_t choice_value(const struct cs_strategy *s, int32_t key)
+{
+    return key == KEY_SCHEDULE    ? (int32_t)s->schedule
+           : key == KEY_RECOMPUTE ? (int32_t)s->recompute
+                                  : (int32_t)s->cp_kind;
+}
+
+static void put_choice(struct cs_strategy *s, int32_t key, int32_t value)
+{
+    if (key == KEY_SCHEDULE) {
+        s->schedule = (enum cs_schedule)value;
+    } else if (key == KEY_RECOMPUTE) {
+        s->recompute = (enum cs_recompute)value;
+    } else {
+        s->cp_kind = (enum cs_cp_kind)value;
     }
 }
 
@@ -120,27 +214,55 @@ static cs_status set_placement(struct cs_strategy *strategy, const char *text, s
     return CS_OK;
 }
 
+/** "5/6/6/5": a number per place. */
+static cs_status set_list(struct cs_per_place *list, const char *name, const char *text, struct cs_loc loc,
+                          struct cs_err *err)
+{
+    struct cs_per_place read = {0};
+    cs_status st = CS_OK;
+    for (const char *at = text;;) {
+        char item[8] = "";
+        size_t len = strcspn(at, "/");
+        int64_t value = 0;
+        if (len >= sizeof item || read.n == CS_PLACES_MAX) {
+            st = cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%.40s', not up to %d numbers as in 5/6/6/5", name,
+                            text, CS_PLACES_MAX);
+            goto out;
+        }
+        memcpy(item, at, len);
+        CS_TRY(cs_int_parse(item, 0, UINT8_MAX, name, loc, &value, err));
+        read.at[read.n++] = (uint8_t)value;
+        if (at[len] == '\0') {
+            break;
+        }
+        at += len + 1;
+    }
+    *list = read;
+out:
+    return st;
+}
+
 static cs_status set_key(struct cs_strategy *strategy, int32_t key, const char *text, struct cs_loc loc,
                          struct cs_err *err)
 {
     static const char *const booleans[] = {"false", "true", NULL};
     const char *name = cs_strategy_keys[key];
     int32_t *number = number_field(strategy, key);
+    bool *flag = flag_field(strategy, key);
     int32_t index = 0;
     int64_t value = 0;
     cs_status st = CS_OK;
     if (number != NULL) {
         CS_TRY(cs_int_parse(text, 1, key == KEY_ZERO ? 3 : DEGREE_MAX, name, loc, &value, err));
         *number = (int32_t)value;
-    } else if (key == KEY_SP) {
+    } else if (flag != NULL) {
         CS_TRY(set_choice(name, text, booleans, &index, loc, err));
-        strategy->sp = index == 1;
-    } else if (key == KEY_SCHEDULE) {
-        CS_TRY(set_choice(name, text, cs_schedule_names, &index, loc, err));
-        strategy->schedule = (enum cs_schedule)index;
-    } else if (key == KEY_RECOMPUTE) {
-        CS_TRY(set_choice(name, text, cs_recompute_names, &index, loc, err));
-        strategy->recompute = (enum cs_recompute)index;
+        *flag = index == 1;
+    } else if (choice_names(key) != NULL) {
+        CS_TRY(set_choice(name, text, choice_names(key), &index, loc, err));
+        put_choice(strategy, key, index);
+    } else if (list_field(strategy, key) != NULL) {
+        CS_TRY(set_list(list_field(strategy, key), name, text, loc, err));
     } else {
         CS_TRY(set_placement(strategy, text, loc, err));
     }
@@ -157,7 +279,8 @@ static cs_status unknown_key(const char *key, struct cs_loc loc, struct cs_err *
     }
     return cs_err_set(err, CS_E_INPUT, loc,
                       "unknown key '%.40s' in a strategy; keys: dp mp pp op zero sp cp ep vpp schedule "
-                      "micro_batch recompute placement",
+                      "micro_batch recompute placement cp_kind seq_split half_batches fused_tp keep_comm "
+                      "offload_optimizer swap_activations layers full_layers selective_layers",
                       key);
 }
 
@@ -279,14 +402,19 @@ static void add_value(const struct cs_strategy *strategy, int32_t key, char *buf
 {
     struct cs_strategy copy = *strategy;
     const int32_t *number = number_field(&copy, key);
+    const bool *flag = flag_field(&copy, key);
+    const struct cs_per_place *list = list_field(&copy, key);
     if (number != NULL) {
         add_number(buf, buf_bytes, *number);
-    } else if (key == KEY_SP) {
-        add_text(buf, buf_bytes, strategy->sp ? "true" : "false");
-    } else if (key == KEY_SCHEDULE) {
-        add_text(buf, buf_bytes, cs_schedule_names[strategy->schedule]);
-    } else if (key == KEY_RECOMPUTE) {
-        add_text(buf, buf_bytes, cs_recompute_names[strategy->recompute]);
+    } else if (flag != NULL) {
+        add_text(buf, buf_bytes, *flag ? "true" : "false");
+    } else if (choice_names(key) != NULL) {
+        add_text(buf, buf_bytes, choice_names(key)[choice_value(strategy, key)]);
+    } else if (list != NULL) {
+        for (int32_t i = 0; i < list->n; i++) {
+            add_text(buf, buf_bytes, i > 0 ? "/" : "");
+            add_number(buf, buf_bytes, list->at[i]);
+        }
     } else {
         for (int32_t i = 0; i < CS_N_DIMS; i++) {
             add_text(buf, buf_bytes, i > 0 ? "," : "");
@@ -301,19 +429,19 @@ static bool is_default(const struct cs_strategy *strategy, int32_t key)
     struct cs_strategy defaults;
     cs_strategy_init(&defaults);
     const int32_t *number = number_field(&copy, key);
+    const bool *flag = flag_field(&copy, key);
+    const struct cs_per_place *list = list_field(&copy, key);
     if (number != NULL) {
-        return *number == *number_field(&defaults, key);
+        return *number == *number_field(&defaults, key) || *number == 0;
     }
-    switch (key) {
-    case KEY_SP:
-        return strategy->sp == defaults.sp;
-    case KEY_SCHEDULE:
-        return strategy->schedule == defaults.schedule;
-    case KEY_RECOMPUTE:
-        return strategy->recompute == defaults.recompute;
-    default:
-        return memcmp(strategy->placement, defaults.placement, sizeof defaults.placement) == 0;
+    if (flag != NULL) {
+        return !*flag;
     }
+    if (choice_names(key) != NULL) {
+        return choice_value(strategy, key) == choice_value(&defaults, key);
+    }
+    return list != NULL ? list->n == 0
+                        : memcmp(strategy->placement, defaults.placement, sizeof defaults.placement) == 0;
 }
 
 char *cs_strategy_format(const struct cs_strategy *strategy, char *buf, size_t buf_bytes)

@@ -2,6 +2,8 @@
 #include "schedule_priv.h"
 #include "stage_priv.h"
 
+#include <stdio.h>
+
 /* Sizes above this lose exactness as doubles and come near the end of int64_t. */
 #define SIZE_MAX_ELEMENTS 1e15
 /* Calls of all programs together: 16 bytes of memory each. */
@@ -19,40 +21,77 @@ void cs_trace_free(struct cs_trace *trace)
     }
 }
 
-/** Blocks of a stage that have been made; -1 = not yet. Forward by "is the first", backward by first, last.
- */
-struct stage_blocks {
-    int32_t forward[2];
-    int32_t backward[2][2];
+/** The program of a stage under construction: blocks that have been made, by what tells them apart. */
+struct maker {
+    struct cs_builder *builder;
+    struct cs_stage stage;
+    struct cs_spread spread;
+    int32_t *blocks; /* [chunk][part][kind][variant]; -1 = not yet */
+    struct cs_oplist list;
+    int32_t n_units;     /* a chunk's micro-batches times parts */
+    int32_t outstanding; /* see struct cs_pass_kind */
+    struct {
+        int32_t forward, weight; /* passes so far */
+    } done[CS_PLACES_MAX];
 };
+/* Forward: first or not. Backward: last or not, times 0, 1 or 2 outstanding. */
+#define N_VARIANTS 6
 
-static int32_t forward_block(struct cs_stage *stage, struct stage_blocks *made, struct cs_oplist *list,
-                             bool first)
+static const char *block_name(const struct maker *m, const struct cs_chunk *chunk,
+                              const struct cs_pass_kind *pass, char *buf, size_t buf_bytes)
 {
-    struct cs_spread spread = cs__spread(stage->builder);
-    bool differs = spread.sharded && !spread.gather_always;
-    int32_t *block = &made->forward[first && differs];
-    if (*block < 0) {
-        list->n = 0;
-        cs__stage_forward(stage, list, first && differs);
-        *block = cs__builder_block(stage->builder, first && differs ? "forward (first)" : "forward", list);
+    static const char *const kinds[CS_N_SLOT_KINDS] = {"forward", "backward", "input gradients",
+                                                       "weight gradients"};
+    const bool first = pass->kind == CS_SLOT_FORWARD ? pass->first
+                                                     : m->spread.scatter_always && pass->outstanding == 0 &&
+                                                           pass->kind != CS_SLOT_INPUT;
+    char which[32] = "";
+    char part[32] = "";
+    if (m->stage.n_chunks > 1) {
+        (void)snprintf(which, sizeof which, " chunk %d", (int)chunk->index);
     }
-    return *block;
+    if (m->builder->pipeline.n_parts > 1) {
+        (void)snprintf(part, sizeof part, " slice %d", (int)pass->part);
+    }
+    (void)snprintf(buf, buf_bytes, "%s%s%s%s", kinds[pass->kind], which, part,
+                   first && pass->last ? " (only)"
+                   : first             ? " (first)"
+                   : pass->last        ? " (last)"
+                                       : "");
+    return buf;
 }
 
-static int32_t backward_block(struct cs_stage *stage, struct stage_blocks *made, struct cs_oplist *list,
-                              bool first, bool last)
+/** The block of a slot, made at its first use. */
+static int32_t slot_block(struct maker *m, const struct cs_slot *slot)
 {
-    static const char *const names[2][2] = {{"backward", "backward (last)"},
-                                            {"backward (first)", "backward (only)"}};
-    struct cs_spread spread = cs__spread(stage->builder);
-    first = first && spread.scatter_always;
-    last = last && spread.reduces && (!spread.scatter_always || spread.dpx > 1);
-    int32_t *block = &made->backward[first][last];
+    const struct cs_chunk *chunk = &m->stage.chunks[slot->chunk];
+    struct cs_pass_kind pass = {.kind = (enum cs_slot_kind)slot->kind, .part = slot->part};
+    int32_t variant = 0;
+    if (pass.kind == CS_SLOT_FORWARD) {
+        bool differs = m->spread.sharded && !m->spread.gather_always;
+        pass.first = differs && m->done[slot->chunk].forward++ == 0;
+        variant = pass.first;
+    } else if (pass.kind != CS_SLOT_INPUT) {
+        bool last = ++m->done[slot->chunk].weight == m->n_units;
+        pass.last = last && m->spread.reduces &&
+                    (!m->spread.scatter_always || m->spread.dpx > 1 || m->builder->model->n_experts > 0);
+        pass.outstanding = m->spread.scatter_always ? m->outstanding : 0;
+        m->outstanding = cs__chunk_outstanding(chunk);
+        variant = pass.last + 2 * pass.outstanding;
+    }
+    int32_t *block = &m->blocks[((slot->chunk * m->builder->pipeline.n_parts + slot->part) * CS_N_SLOT_KINDS +
+                                 slot->kind) *
+                                    N_VARIANTS +
+                                variant];
     if (*block < 0) {
-        list->n = 0;
-        cs__stage_backward(stage, list, first, last);
-        *block = cs__builder_block(stage->builder, names[first][last], list);
+        char name[96];
+        m->list.n = 0;
+        if (pass.kind == CS_SLOT_FORWARD) {
+            cs__chunk_forward(chunk, &m->list, &pass);
+        } else {
+            cs__chunk_backward(chunk, &m->list, &pass);
+        }
+        *block = cs__builder_block(m->builder, block_name(m, chunk, &pass, name, sizeof name), &m->list);
     }
     return *block;
 }
@@ -62,41 +101,84 @@ static void add_call(struct cs_program *program, int32_t block, int32_t micro_ba
     program->calls[program->n_calls++] = (struct cs_call){.block = block, .micro_batch = micro_batch};
 }
 
-/** The program of a pipeline stage. `slots` has room for the schedule, `list` is scratch. */
-static void build_program(struct cs_builder *builder, const struct cs_plan *plans, int32_t index,
-                          int32_t n_micro_batches, struct cs_slot *slots, struct cs_oplist *list)
+/** Chunks in the order in which the stage uses them first. */
+static void first_uses(int32_t n_chunks, const struct cs_slot *slots, int32_t n_slots, int32_t *order)
 {
-    struct cs_stage stage;
-    struct stage_blocks made = {{-1, -1}, {{-1, -1}, {-1, -1}}};
+    uint64_t seen = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < n_slots && n < n_chunks; i++) {
+        if (!(seen >> slots[i].chunk & 1)) {
+            seen |= UINT64_C(1) << slots[i].chunk;
+            order[n++] = slots[i].chunk;
+        }
+    }
+}
+
+/** The program of a pipeline stage from its order. */
+static void build_program(struct cs_builder *builder, const struct cs_plan_set *plans, int32_t index,
+                          const struct cs_slot *slots, int32_t n_slots)
+{
+    const struct cs_pipeline *p = &builder->pipeline;
+    struct maker m = {.builder = builder, .spread = cs__spread(builder)};
     struct cs_arena *arena = &builder->trace->arena;
     struct cs_program *program = &builder->trace->programs[index];
-    const int32_t n_slots = 2 * n_micro_batches;
-    cs__stage_init(&stage, builder, plans, index);
-    cs__schedule_stage(builder->strategy.schedule, builder->strategy.pp, index, n_micro_batches, slots);
+    int32_t order[CS_PLACES_MAX] = {0};
+    int32_t n_variants = p->n_chunks * p->n_parts * CS_N_SLOT_KINDS * N_VARIANTS;
+    m.n_units = p->n_micro_batches * p->n_parts / (p->mirrored ? 2 : 1);
+    m.blocks = cs_calloc((size_t)n_variants, sizeof *m.blocks);
+    for (int32_t i = 0; i < n_variants; i++) {
+        m.blocks[i] = -1;
+    }
+    const struct cs_stage *stage = &m.stage;
+    cs__stage_init(&m.stage, builder, plans, index);
+    first_uses(p->n_chunks, slots, n_slots, order);
     program->role = cs_arena_printf(arena, "stage %d of %d", (int)index, (int)builder->strategy.pp);
     program->stage = index;
-    program->state_bytes = (double)(stage.weight_bytes + stage.gradient_bytes + stage.optimizer_bytes);
+    program->state_bytes = (double)(stage->weight_bytes + stage->gradient_bytes + stage->optimizer_bytes);
     program->calls = CS_ARENA_NEW(arena, struct cs_call, n_slots + 2);
 
-    list->n = 0;
-    cs__stage_prologue(&stage, list);
-    add_call(program, cs__builder_block(builder, "prologue", list), -1);
-    int32_t n_backward = 0;
-    int32_t n_forward = 0;
+    cs__stage_prologue(stage, &m.list, order);
+    add_call(program, cs__builder_block(builder, "prologue", &m.list), -1);
     for (int32_t i = 0; i < n_slots; i++) {
-        int32_t block;
-        if (slots[i].backward) {
-            block = backward_block(&stage, &made, list, n_backward == 0, n_backward == n_micro_batches - 1);
-            n_backward++;
-        } else {
-            block = forward_block(&stage, &made, list, n_forward == 0);
-            n_forward++;
-        }
-        add_call(program, block, slots[i].micro_batch);
+        add_call(program, slot_block(&m, &slots[i]), slots[i].micro_batch);
     }
-    list->n = 0;
-    cs__stage_epilogue(&stage, list);
-    add_call(program, cs__builder_block(builder, "epilogue", list), -1);
+    m.list.n = 0;
+    cs__stage_epilogue(stage, &m.list, m.outstanding);
+    add_call(program, cs__builder_block(builder, "epilogue", &m.list), -1);
+    cs__oplist_release(&m.list);
+    cs_free(m.blocks);
+}
+
+/** The orders of all stages, checked, and a program from each. */
+static cs_status build_programs(struct cs_builder *builder, const struct cs_plan_set *plans,
+                                struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs_pipeline *p = &builder->pipeline;
+    struct cs_slot *slots = cs_calloc((size_t)(cs__pipeline_slots_max(p) * p->pp), sizeof *slots);
+    int32_t *n = cs_calloc((size_t)p->pp, sizeof *n);
+    int64_t at = 0;
+    for (int32_t stage = 0; stage < p->pp; stage++) {
+        n[stage] = cs__pipeline_order(p, stage, slots + at);
+        at += n[stage];
+    }
+    if (!cs__pipeline_finishes(p, slots, n)) {
+        st = cs_err_set(err, CS_E_DEADLOCK, CS_NOLOC,
+                        "schedule %s on %d stages with %d micro-batches would wait for ever",
+                        cs_schedule_names[p->schedule], (int)p->pp, (int)p->n_micro_batches);
+        goto out;
+    }
+    builder->trace->n_programs = p->pp;
+    builder->trace->programs = CS_ARENA_NEW(&builder->trace->arena, struct cs_program, p->pp);
+    at = 0;
+    for (int32_t stage = 0; stage < p->pp; stage++) {
+        build_program(builder, plans, stage, slots + at, n[stage]);
+        at += n[stage];
+    }
+out:
+    cs_free(slots);
+    cs_free(n);
+    return st;
 }
 
 static void fill_figures(struct cs_builder *builder)
@@ -105,10 +187,9 @@ static void fill_figures(struct cs_builder *builder)
     const struct cs_training *training = builder->training;
     trace->n_tokens = (double)training->global_batch * (double)training->seq_length;
     trace->model_flop = cs_model_step_flop(builder->model, trace->n_tokens, training->seq_length);
-    trace->model_state_bytes =
-        (double)cs_model_params(builder->model) *
-        (double)(cs_dtype_bytes(training->dtype) + cs_dtype_bytes(training->gradient_dtype) +
-                 cs__optimizer_bytes(training));
+    int64_t held = cs_dtype_bytes(cs__storage_dtype(training)) + cs_dtype_bytes(training->gradient_dtype) +
+                   (builder->strategy.offload_optimizer ? 0 : cs__optimizer_bytes(training));
+    trace->model_state_bytes = (double)cs_model_trained_params(builder->model) * (double)held;
 }
 
 static cs_status check_limits(const struct cs_model *model, const struct cs_training *training,
@@ -121,13 +202,19 @@ static cs_status check_limits(const struct cs_model *model, const struct cs_trai
     widest = (double)model->ffn > widest ? (double)model->ffn : widest;
     widest = heads * (double)model->head_dim > widest ? heads * (double)model->head_dim : widest;
     widest = heads * scores > widest ? heads * scores : widest;
+    double capacity = model->capacity_factor > 1 ? model->capacity_factor : 1;
+    double routed = capacity * model->experts_per_token * (double)(model->expert_ffn + model->hidden);
+    widest = routed > widest ? routed : widest;
+    double pixels = (double)model->image * (double)model->image * 64; /* of the widest features, roughly */
+    widest = pixels > widest ? pixels : widest;
     if (tokens * widest > SIZE_MAX_ELEMENTS) {
         return cs_err_set(err, CS_E_LIMIT, CS_NOLOC,
                           "a tensor of %.3g elements (%.3g tokens by %.3g) is more than the simulator counts",
                           tokens * widest, tokens, widest);
     }
     int64_t micro_batches = cs_strategy_micro_batches(strategy, training);
-    if (micro_batches > CALLS_MAX / 2 / strategy->pp) {
+    int64_t passes = 3 * (int64_t)strategy->vpp * (strategy->seq_split > 1 ? strategy->seq_split : 1);
+    if (micro_batches > CALLS_MAX / passes / strategy->pp) {
         return cs_err_set(err, CS_E_LIMIT, CS_NOLOC,
                           "%lld micro-batches on %d stages are more than the simulator holds",
                           (long long)micro_batches, (int)strategy->pp);
@@ -154,23 +241,13 @@ cs_status cs_trace_build(const struct cs_model *model, const struct cs_training 
 {
     cs_status st = CS_OK;
     struct cs_builder builder = {0};
-    struct cs_plan plans[CS_GRAPH_SEGMENTS_MAX] = {0};
-    struct cs_slot *slots = NULL;
-    struct cs_oplist list = {0};
+    struct cs_plan_set plans = {0};
     struct cs_strategy canonical = *strategy;
     cs_strategy_canonicalise(&canonical);
     CS_TRY(check_strategy(model, training, &canonical, err));
-    int32_t n_micro_batches = (int32_t)cs_strategy_micro_batches(&canonical, training);
     cs__builder_init(&builder, model, training, &canonical);
-    for (int32_t i = 0; i < builder.graph.n_segments; i++) {
-        cs__plan_build(&plans[i], &builder, &builder.graph.segments[i], canonical.recompute);
-    }
-    slots = cs_calloc((size_t)n_micro_batches * 2, sizeof *slots);
-    builder.trace->n_programs = canonical.pp;
-    builder.trace->programs = CS_ARENA_NEW(&builder.trace->arena, struct cs_program, canonical.pp);
-    for (int32_t stage = 0; stage < canonical.pp; stage++) {
-        build_program(&builder, plans, stage, n_micro_batches, slots, &list);
-    }
+    cs__plans_init(&plans, &builder);
+    CS_TRY(build_programs(&builder, &plans, err));
     builder.trace->program_of_rank = CS_ARENA_NEW(&builder.trace->arena, int32_t, builder.trace->n_ranks);
     for (int32_t rank = 0; rank < builder.trace->n_ranks; rank++) {
         builder.trace->program_of_rank[rank] = cs_strategy_coord(&canonical, rank, CS_DIM_PP);
@@ -178,11 +255,7 @@ cs_status cs_trace_build(const struct cs_model *model, const struct cs_training 
     fill_figures(&builder);
     *trace = cs__builder_finish(&builder);
 out:
-    for (int32_t i = 0; i < CS_GRAPH_SEGMENTS_MAX; i++) {
-        cs__plan_release(&plans[i]);
-    }
-    cs__oplist_release(&list);
-    cs_free(slots);
+    cs__plans_release(&plans);
     cs__builder_release(&builder);
     return st;
 }

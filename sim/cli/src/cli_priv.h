@@ -32,7 +32,14 @@ int cs__cmd_platform(int argc, char **argv);
 int cs__cmd_platform_generate(int argc, char **argv);
 int cs__cmd_platform_show(int argc, char **argv);
 int cs__cmd_platform_check(int argc, char **argv);
+int cs__cmd_platform_ranktable(int argc, char **argv);
+int cs__cmd_replay(int argc, char **argv);
+int cs__cmd_trace(int argc, char **argv);
 int cs__cmd_collective(int argc, char **argv);
+int cs__cmd_validate(int argc, char **argv);
+int cs__cmd_calibrate(int argc, char **argv);
+int cs__cmd_sweep(int argc, char **argv);
+int cs__cmd_plan(int argc, char **argv);
 int cs__cmd_models(int argc, char **argv);
 int cs__cmd_platforms(int argc, char **argv);
 
@@ -135,6 +142,8 @@ struct cs__progress {
 void cs__progress_init(struct cs__progress *progress, const struct cs__output_args *args);
 /** A cs_progress_fn; context is the struct. */
 void cs__progress_show(void *context, const struct cs_search_progress *state);
+/** The same for points of a sweep: a cs_points_progress_fn. */
+void cs__points_progress_show(void *context, int32_t n_done, int32_t n_points, double elapsed_s);
 /** End the bar's line if it is open. */
 void cs__progress_end(struct cs__progress *progress);
 

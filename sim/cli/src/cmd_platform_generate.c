@@ -6,13 +6,21 @@
 
 #include <string.h>
 
+#define DEAD_LINKS_MAX 256
+
 /* Zero = the server's own value. */
 struct generate_args {
+    const char *description; /* file; flags then do not apply */
     const char *server;
+    const char *second_server;
     const char *chip;
     const char *name;
     const char *output;
+    int32_t n_flags; /* options given besides -o */
+    int32_t n_dead_links;
+    const char *dead_links[DEAD_LINKS_MAX];
     int32_t n_nodes;
+    int32_t second_nodes;
     int32_t devices_per_node;
     int32_t leaf_ports;
     int32_t levels;
@@ -43,7 +51,10 @@ enum {
     OPT_LEAF_PORTS,
     OPT_LEVELS,
     OPT_DIMS,
-    OPT_NAME
+    OPT_NAME,
+    OPT_SECOND_SERVER,
+    OPT_SECOND_NODES,
+    OPT_DEAD_LINK
 };
 
 /* "4x4x2" */
@@ -70,6 +81,9 @@ static error_t parse_count(struct generate_args *args, int key, const char *arg,
     switch (key) {
     case OPT_NODES:
         args->n_nodes = (int32_t)cs__option_int(state, arg, 1, INT32_MAX, "nodes");
+        return 0;
+    case OPT_SECOND_NODES:
+        args->second_nodes = (int32_t)cs__option_int(state, arg, 1, INT32_MAX, "second-nodes");
         return 0;
     case OPT_DEVICES:
         args->devices_per_node = (int32_t)cs__option_int(state, arg, 1, INT32_MAX, "devices-per-node");
@@ -119,6 +133,7 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
 {
     static const char *const intras[] = {"mesh", "switch", NULL};
     struct generate_args *args = state->input;
+    args->n_flags += key > 0 && key < ' ';
     switch (key) {
     case ARGP_KEY_INIT:
         args->intra = args->topology = -1;
@@ -126,6 +141,15 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_SERVER:
         args->server = arg;
+        return 0;
+    case OPT_SECOND_SERVER:
+        args->second_server = arg;
+        return 0;
+    case OPT_DEAD_LINK:
+        if (args->n_dead_links == DEAD_LINKS_MAX) {
+            argp_error(state, "more than %d dead links", DEAD_LINKS_MAX);
+        }
+        args->dead_links[args->n_dead_links++] = arg;
         return 0;
     case OPT_CHIP:
         args->chip = arg;
@@ -143,7 +167,19 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
         args->topology = cs__option_choice(state, arg, cs_topology_names, "topology");
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
+        if (args->description) {
+            argp_error(state, "one description at a time, but there are '%s' and '%s'", args->description,
+                       arg);
+        }
+        args->description = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->description && args->n_flags > 0) {
+            argp_error(state, "'%s' describes the whole platform: no options besides -o", args->description);
+        }
+        if ((args->second_server != NULL) != (args->second_nodes > 0)) {
+            argp_error(state, "--second-server and --second-nodes go together");
+        }
         return 0;
     default:
         return parse_count(args, key, arg, state) == 0 ? 0 : parse_figure(args, key, arg, state);
@@ -169,6 +205,10 @@ static void parse_generate_args(struct generate_args *args, int argc, char **arg
         {"leaf-ports", OPT_LEAF_PORTS, "N", 0, "Down ports of a leaf switch", 0},
         {"levels", OPT_LEVELS, "N", 0, "Switch levels of a fat tree: 2 or 3; as needed without it", 0},
         {"dims", OPT_DIMS, "AxBxC", 0, "Torus: nodes a dimension; dragonfly: groups x routers x nodes", 0},
+        {"second-server", OPT_SECOND_SERVER, "NAME", 0, "A second server type in the same fat tree", 0},
+        {"second-nodes", OPT_SECOND_NODES, "N", 0, "How many of them", 0},
+        {"dead-link", OPT_DEAD_LINK, "NAME", 0,
+         "A cable that is out, as hccs0-1 or torus3_x: traffic goes round it; may be repeated", 0},
         {"name", OPT_NAME, "NAME", 0, "Name that reports show", 0},
         {"output", 'o', "FILE", 0, "Where to write; standard output without it", 0},
         {0},
@@ -176,13 +216,28 @@ static void parse_generate_args(struct generate_args *args, int argc, char **arg
     static const struct argp argp = {
         options,
         parse_generate,
-        "",
+        "[DESCRIPTION.yaml]",
         "Write a cluster as SimGrid platform XML. Rates are one direction of one "
-        "device; figures left out are the server type's.\v" CS__EXIT_STATUS_DOC,
+        "device; figures left out are the server type's.\v"
+        "DESCRIPTION.yaml says the same as the options, with the keys of a study's `platform` "
+        "block. " CS__EXIT_STATUS_DOC,
         NULL,
         NULL,
         NULL};
     cs__parse(&argp, "clustersim platform generate", argc, argv, args);
+}
+
+static cs_status find_server(const struct cs_catalogue *catalogue, const char *name,
+                             const struct cs_server **server, struct cs_err *err)
+{
+    struct cs_loc loc = {"command line", 0, 0};
+    *server = cs_catalogue_server(catalogue, name);
+    if (!*server) {
+        const char *near = cs_text_nearest(name, cs_catalogue_server_names(catalogue));
+        return cs_err_set(err, CS_E_INPUT, loc, "no server '%s' in the catalogue%s%s%s", name,
+                          near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    return CS_OK;
 }
 
 /* The server type that gives the defaults: the one asked for, else the first that has the chip, else the
@@ -194,19 +249,13 @@ static cs_status choose_server(const struct generate_args *args, const struct cs
     const char *const *names = cs_catalogue_server_names(catalogue);
     *server = names[0] ? cs_catalogue_server(catalogue, names[0]) : NULL;
     if (args->server) {
-        *server = cs_catalogue_server(catalogue, args->server);
-        if (!*server) {
-            const char *near = cs_text_nearest(args->server, names);
-            return cs_err_set(err, CS_E_INPUT, loc, "no server '%s' in the catalogue%s%s%s", args->server,
-                              near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
-        }
-    } else if (args->chip) {
-        for (int32_t i = 0; names[i]; i++) {
-            const struct cs_server *candidate = cs_catalogue_server(catalogue, names[i]);
-            if (strcmp(candidate->chip, args->chip) == 0) {
-                *server = candidate;
-                break;
-            }
+        return find_server(catalogue, args->server, server, err);
+    }
+    for (int32_t i = 0; names[i] && args->chip; i++) {
+        const struct cs_server *candidate = cs_catalogue_server(catalogue, names[i]);
+        if (strcmp(candidate->chip, args->chip) == 0) {
+            *server = candidate;
+            break;
         }
     }
     return *server ? CS_OK : cs_err_set(err, CS_E_INPUT, loc, "the catalogue has no servers");
@@ -242,26 +291,55 @@ static void fill_spec(struct cs_topology_spec *spec, const struct generate_args 
     set_if(&spec->oversubscription_frac, args->oversubscription);
 }
 
+/* From the options. */
+static cs_status describe(const struct generate_args *args, const struct cs_catalogue *catalogue,
+                          struct cs_topology_spec *spec, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs_server *server = NULL;
+    CS_TRY(choose_server(args, catalogue, &server, err));
+    fill_spec(spec, args, server);
+    spec->dead_links = args->dead_links;
+    spec->n_dead_links = args->n_dead_links;
+    if (args->second_server) {
+        CS_TRY(find_server(catalogue, args->second_server, &server, err));
+        spec->second = (struct cs_topology_part){.chip = server->chip,
+                                                 .n_nodes = args->second_nodes,
+                                                 .devices_per_node = server->devices,
+                                                 .intra_switched = server->intra_switched,
+                                                 .intra_bytes_per_s = server->intra_bytes_per_s,
+                                                 .intra_latency_s = server->intra_latency_s,
+                                                 .inter_bytes_per_s = server->nic_bytes_per_s};
+    }
+    CS_TRY(cs_topology_check(spec, (struct cs_loc){"command line", 0, 0}, err));
+out:
+    return st;
+}
+
 int cs__cmd_platform_generate(int argc, char **argv)
 {
     cs_status st = CS_OK;
     struct cs_err err = {0};
-    struct generate_args args = {0};
+    static struct generate_args args;
     struct cs__hardware hardware = {0};
+    struct cs_study study = {0}; /* holds what a description file says */
     struct cs_outfile file = {0};
     struct cs_topology_spec spec = {0};
-    const struct cs_server *server = NULL;
-    struct cs_loc loc = {"command line", 0, 0};
     parse_generate_args(&args, argc, argv);
+    struct cs_loc loc = {args.description ? args.description : "command line", 0, 0};
     CS_TRY(cs__hardware_load(&hardware, NULL, &err));
-    CS_TRY(choose_server(&args, hardware.catalogue, &server, &err));
-    fill_spec(&spec, &args, server);
-    CS_TRY(cs_topology_check(&spec, loc, &err));
+    if (args.description) {
+        struct cs_study_source source = {.data_dir = hardware.data_dir, .path = args.description};
+        CS_TRY(cs_description_load(&study, &source, &spec, &err));
+    } else {
+        CS_TRY(describe(&args, hardware.catalogue, &spec, &err));
+    }
     CS_TRY(cs_outfile_open(&file, args.output, &err));
     CS_TRY(cs_topology_write(&spec, hardware.catalogue, file.stream, loc, &err));
     CS_TRY(cs_outfile_commit(&file, &err));
 out:
     cs_outfile_release(&file);
+    cs_study_release(&study);
     cs__hardware_release(&hardware);
     return st == CS_OK ? 0 : cs__fail(&err);
 }

@@ -1,11 +1,17 @@
 #include "cli_priv.h"
 
+#include "cs/base/file.h"
+#include "cs/reports/platform.h"
+
 #include <math.h>
 
 struct show_args {
     struct cs__output_args output;
     const char *platform;
+    const char *svg;
 };
+
+enum { OPT_SVG = 1 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -13,6 +19,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &args->output;
+        return 0;
+    case OPT_SVG:
+        args->svg = arg;
         return 0;
     case ARGP_KEY_ARG:
         if (args->platform) {
@@ -30,18 +39,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-static void parse_args(struct show_args *args, const char *name, const char *doc, int argc, char **argv)
+static void parse_args(struct show_args *args, int argc, char **argv)
 {
+    static const struct argp_option options[] = {
+        {"svg", OPT_SVG, "FILE", 0, "Draw it too", 0},
+        {0},
+    };
     static const struct argp_child children[] = {{&cs__json_argp, 0, NULL, 0}, {0}};
-    const struct argp argp = {NULL, parse, "PLATFORM", doc, children, NULL, NULL};
-    cs__parse(&argp, name, argc, argv, args);
+    static const struct argp argp = {
+        options,
+        parse,
+        "PLATFORM",
+        "What a platform is: its size and devices, and the bandwidths and latencies that SimGrid sees "
+        "from its first device.\v"
+        "PLATFORM is an XML file or the name of a shipped one. " CS__EXIT_STATUS_DOC,
+        children,
+        NULL,
+        NULL};
+    cs__parse(&argp, "clustersim platform show", argc, argv, args);
 }
-
-/* Device pairs that are looked at, both ways: every pair of a small platform; of a large one the first device
- * of each node with its node and with the first device of every other node is a sample (every n-th, to keep
- * SimGrid's answers to some ten thousand). */
-#define ALL_PAIRS_DEVICES 128
-#define SAMPLE_PAIRS 20000
 
 struct pairs {
     int64_t n;
@@ -76,40 +92,12 @@ static struct pairs pairs_from_first(const struct cs_platform *platform)
     return pairs;
 }
 
-static struct pairs pairs_to_check(const struct cs_platform *platform)
-{
-    struct pairs pairs = {0};
-    int64_t n = platform->n_devices;
-    int64_t all = n * (n - 1) / 2;
-    int64_t step = n <= ALL_PAIRS_DEVICES ? 1 : all / (SAMPLE_PAIRS / 2) + 1;
-    int64_t at = 0;
-    for (int32_t a = 0; a < n; a++) {
-        for (int32_t b = a + 1; b < n; b++, at++) {
-            if (at % step == 0 || b == a + 1) {
-                add_pair(&pairs, a, b);
-                add_pair(&pairs, b, a);
-            }
-        }
-    }
-    return pairs;
-}
-
-/* What SimGrid says about the fabrics, seen from device 0. NaN where there is nothing to see. */
-struct figures {
-    double intra_bytes_per_s; /* out of the device over all its links inside the node */
-    double pair_bytes_per_s;  /* to one neighbour */
-    double intra_latency_s;
-    double inter_bytes_per_s; /* to a device of another node */
-    double inter_latency_s;   /* to the nearest one */
-    double far_latency_s;     /* to the farthest one */
-};
-
 static void measure(const struct cs_platform *platform, const struct cs_routes *routes,
-                    const struct pairs *pairs, struct figures *figures)
+                    const struct pairs *pairs, struct cs_platform_figures *figures)
 {
     bool *counted = cs_calloc((size_t)cs_routes_n_links(routes), sizeof *counted);
     const double unknown = (double)NAN;
-    *figures = (struct figures){unknown, unknown, unknown, unknown, unknown, unknown};
+    *figures = (struct cs_platform_figures){unknown, unknown, unknown, unknown, unknown, unknown};
     for (int64_t i = 0; i < pairs->n; i++) {
         int32_t to = pairs->at[2 * i + 1];
         struct cs_route route = cs_routes_get(routes, 0, to);
@@ -158,7 +146,7 @@ static void print_fabric(const char *label, double bytes_per_s, double pair_byte
     (void)fputc('\n', stdout);
 }
 
-static void print_platform(const struct cs_platform *platform, const struct figures *figures)
+static void print_platform(const struct cs_platform *platform, const struct cs_platform_figures *figures)
 {
     char memory[32];
     const struct cs_device *first = &platform->devices[0];
@@ -181,7 +169,7 @@ static void print_platform(const struct cs_platform *platform, const struct figu
     }
 }
 
-static json_t *platform_json(const struct cs_platform *platform, const struct figures *figures)
+static json_t *platform_json(const struct cs_platform *platform, const struct cs_platform_figures *figures)
 {
     json_t *object = json_object();
     (void)json_object_set_new(object, "name", json_string(platform->name));
@@ -202,6 +190,23 @@ static json_t *platform_json(const struct cs_platform *platform, const struct fi
     return object;
 }
 
+static cs_status draw(const struct show_args *args, const struct cs__hardware *hardware,
+                      const struct cs_platform_figures *figures, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_outfile file = {0};
+    struct cs_topology_spec spec = {0};
+    bool known = cs_topology_read(&spec, &hardware->platform, hardware->catalogue, CS_NOLOC, NULL) == CS_OK;
+    if (args->svg) {
+        CS_TRY(cs_outfile_open(&file, args->svg, err));
+        cs_report_platform_svg(file.stream, &hardware->platform, known ? &spec : NULL, figures);
+        CS_TRY(cs_outfile_commit(&file, err));
+    }
+out:
+    cs_outfile_release(&file);
+    return st;
+}
+
 int cs__cmd_platform_show(int argc, char **argv)
 {
     cs_status st = CS_OK;
@@ -210,135 +215,22 @@ int cs__cmd_platform_show(int argc, char **argv)
     struct cs__hardware hardware = {0};
     struct cs_routes *routes = NULL;
     struct pairs pairs = {0};
-    struct figures figures;
-    parse_args(&args, "clustersim platform show",
-               "What a platform is: its size and devices, and the bandwidths and latencies that SimGrid sees "
-               "from its first device.\v"
-               "PLATFORM is an XML file or the name of a shipped one. " CS__EXIT_STATUS_DOC,
-               argc, argv);
+    struct cs_platform_figures figures;
+    parse_args(&args, argc, argv);
     CS_TRY(cs__hardware_load(&hardware, args.platform, &err));
     routes = cs_routes_new(&hardware.platform, cs__simgrid_cfg());
     pairs = pairs_from_first(&hardware.platform);
     CS_TRY(cs_routes_need(routes, pairs.at, pairs.n, &err));
     measure(&hardware.platform, routes, &pairs, &figures);
-    if (cs__wants_text(&args.output)) {
+    if (cs__wants_text(&args.output) && !(args.svg && args.svg[0] == '-' && args.svg[1] == '\0')) {
         print_platform(&hardware.platform, &figures);
     }
     CS_TRY(cs__write_json(&args.output, args.output.json ? platform_json(&hardware.platform, &figures) : NULL,
                           &err));
+    CS_TRY(draw(&args, &hardware, &figures, &err));
 out:
     cs_free(pairs.at);
     cs_routes_free(routes);
     cs__hardware_release(&hardware);
     return st == CS_OK ? 0 : cs__fail(&err);
-}
-
-/* ---- check ----------------------------------------------------------------------------------------------
- */
-
-#define PROBLEMS_MAX 20
-
-struct problems {
-    int64_t n;
-    json_t *list; /* the first PROBLEMS_MAX */
-};
-
-static void add_problem(struct problems *problems, const char *fmt, ...) CS_PRINTF(2, 3);
-static void add_problem(struct problems *problems, const char *fmt, ...)
-{
-    if (problems->n++ < PROBLEMS_MAX) {
-        char text[256];
-        va_list ap;
-        va_start(ap, fmt);
-        (void)vsnprintf(text, sizeof text, fmt, ap);
-        va_end(ap);
-        (void)json_array_append_new(problems->list, json_string(text));
-    }
-}
-
-static bool differ(double a, double b)
-{
-    return fabs(a - b) > 1e-9 * fmax(fabs(a), fabs(b));
-}
-
-/* Both directions of a pair, which stand side by side in `pairs`. */
-static void check_pair(const struct cs_platform *platform, const struct cs_routes *routes, int32_t a,
-                       int32_t b, struct problems *problems)
-{
-    struct cs_route there = cs_routes_get(routes, a, b);
-    struct cs_route back = cs_routes_get(routes, b, a);
-    double there_bytes_per_s = cs_routes_bytes_per_s(routes, a, b);
-    double back_bytes_per_s = cs_routes_bytes_per_s(routes, b, a);
-    const char *from = cs_platform_endpoint(platform, a, b);
-    const char *to = cs_platform_endpoint(platform, b, a);
-    char one[32];
-    char other[32];
-    if (there.n_links == 0 || back.n_links == 0) {
-        add_problem(problems, "the route between %s and %s has no link: data would arrive at once", from, to);
-    }
-    if (differ(there_bytes_per_s, back_bytes_per_s)) {
-        add_problem(problems, "%s sends %s to %s but gets %s back", from,
-                    cs_units_format(there_bytes_per_s, CS_UNIT_BYTES_PER_S, one, sizeof one), to,
-                    cs_units_format(back_bytes_per_s, CS_UNIT_BYTES_PER_S, other, sizeof other));
-    }
-    if (differ(there.latency_s, back.latency_s)) {
-        add_problem(problems, "%s reaches %s in %s but the way back takes %s", from, to,
-                    cs_units_format(there.latency_s, CS_UNIT_SECONDS, one, sizeof one),
-                    cs_units_format(back.latency_s, CS_UNIT_SECONDS, other, sizeof other));
-    }
-}
-
-static cs_status report_problems(const struct show_args *args, const struct cs_platform *platform,
-                                 const struct problems *problems, int64_t n_pairs, struct cs_err *err)
-{
-    json_t *object = json_object();
-    (void)json_object_set_new(object, "name", json_string(platform->name));
-    (void)json_object_set_new(object, "routes", json_integer(n_pairs));
-    (void)json_object_set_new(object, "ok", json_boolean(problems->n == 0));
-    (void)json_object_set_new(object, "problem_count", json_integer(problems->n));
-    (void)json_object_set(object, "problems", problems->list);
-    if (cs__wants_text(&args->output)) {
-        size_t i;
-        json_t *problem;
-        json_array_foreach(problems->list, i, problem)
-        {
-            (void)printf("%s: %s\n", platform->xml_path, json_string_value(problem));
-        }
-        (void)printf("%s: %lld devices, %lld routes asked, %s\n", platform->name,
-                     (long long)platform->n_devices, (long long)n_pairs,
-                     problems->n == 0 ? "no problem found" : "problems found");
-    }
-    return cs__write_json(&args->output, object, err);
-}
-
-int cs__cmd_platform_check(int argc, char **argv)
-{
-    cs_status st = CS_OK;
-    struct cs_err err = {0};
-    struct show_args args = {0};
-    struct cs__hardware hardware = {0};
-    struct cs_routes *routes = NULL;
-    struct pairs pairs = {0};
-    struct problems problems = {0, json_array()};
-    parse_args(
-        &args, "clustersim platform check",
-        "Read a platform as a simulation would, ask SimGrid for its routes, and report what would make "
-        "a simulation wrong.\v"
-        "PLATFORM is an XML file or the name of a shipped one. A platform with problems ends in "
-        "2. " CS__EXIT_STATUS_DOC,
-        argc, argv);
-    CS_TRY(cs__hardware_load(&hardware, args.platform, &err));
-    routes = cs_routes_new(&hardware.platform, cs__simgrid_cfg());
-    pairs = pairs_to_check(&hardware.platform);
-    CS_TRY(cs_routes_need(routes, pairs.at, pairs.n, &err));
-    for (int64_t i = 0; i < pairs.n; i += 2) {
-        check_pair(&hardware.platform, routes, pairs.at[2 * i], pairs.at[2 * i + 1], &problems);
-    }
-    CS_TRY(report_problems(&args, &hardware.platform, &problems, pairs.n, &err));
-out:
-    json_decref(problems.list);
-    cs_free(pairs.at);
-    cs_routes_free(routes);
-    cs__hardware_release(&hardware);
-    return st != CS_OK ? cs__fail(&err) : problems.n > 0 ? CS__EXIT_INPUT : 0;
 }

@@ -2,6 +2,8 @@
 
 #include "cs/base/file.h"
 #include "cs/reports/csv.h"
+#include "cs/reports/explain.h"
+#include "cs/reports/store.h"
 
 #include <string.h>
 
@@ -10,6 +12,9 @@ struct search_args {
     struct cs__output_args output;
     struct cs__run_args run;
     const char *strategy;
+    const char *store;
+    const char *baseline;
+    bool explain;
     int32_t n_workers;
     bool dry_run;
     char time_limit[32];
@@ -21,10 +26,14 @@ enum {
     OPT_OBJECTIVE,
     OPT_TIME_LIMIT,
     OPT_CANDIDATE_LIMIT,
+    OPT_SIMULATION_LIMIT,
     OPT_WORKERS,
     OPT_TOP,
     OPT_DRY_RUN,
-    OPT_STRATEGY
+    OPT_STRATEGY,
+    OPT_STORE,
+    OPT_BASELINE,
+    OPT_EXPLAIN
 };
 
 /* "10min"; a bare number means seconds. */
@@ -58,6 +67,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         set_duration(args, "search.candidate_time_limit", arg, args->candidate_limit,
                      sizeof args->candidate_limit);
         return 0;
+    case OPT_SIMULATION_LIMIT:
+        cs__study_args_set(&args->study, "search.simulation_limit", arg);
+        return 0;
     case OPT_TOP:
         cs__study_args_set(&args->study, "search.top", strcmp(arg, "all") == 0 ? "1000000" : arg);
         return 0;
@@ -66,6 +78,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_STRATEGY:
         args->strategy = arg;
+        return 0;
+    case OPT_STORE:
+        args->store = arg;
+        return 0;
+    case OPT_BASELINE:
+        args->baseline = arg;
+        args->explain = true;
+        return 0;
+    case OPT_EXPLAIN:
+        args->explain = true;
         return 0;
     case OPT_DRY_RUN:
         args->dry_run = true;
@@ -79,11 +101,19 @@ static void parse_args(struct search_args *args, int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"strategy", OPT_STRATEGY, "S", 0, "Pin these keys: mp=8,recompute=full", 0},
-        {"algorithm", OPT_ALGORITHM, "A", 0, "How to search: exhaustive", 0},
-        {"objective", OPT_OBJECTIVE, "O", 0, "What is better: throughput, step_time or peak_memory", 0},
+        {"algorithm", OPT_ALGORITHM, "A", 0,
+         "How to search: exhaustive, bayes, evolutionary, random, enumerate", 0},
+        {"objective", OPT_OBJECTIVE, "O", 0,
+         "What is better: throughput, step_time, tokens_per_cost, energy_per_token, peak_memory", 0},
         {"time-limit", OPT_TIME_LIMIT, "T", 0, "Stop with the best so far (10min; a bare number is seconds)",
          0},
         {"candidate-time-limit", OPT_CANDIDATE_LIMIT, "T", 0, "Give up on a strategy after this long", 0},
+        {"simulation-limit", OPT_SIMULATION_LIMIT, "N", 0, "Stop with the best so far after N simulations",
+         0},
+        {"store", OPT_STORE, "FILE", 0, "Keep every result in this file, and take from it what it knows", 0},
+        {"explain", OPT_EXPLAIN, NULL, 0,
+         "Say what changing one key of the winner costs and how firm the choice is", 0},
+        {"baseline", OPT_BASELINE, "S", 0, "Explain, and say where this strategy loses: dp=4,mp=4,pp=4", 0},
         {"workers", OPT_WORKERS, "N", 0, "Worker processes; one a processor without it", 0},
         {"top", OPT_TOP, "K", 0, "Entries of the ranking that are shown, or 'all'", 0},
         {"dry-run", OPT_DRY_RUN, NULL, 0, "Check everything and show the size of the space, simulate nothing",
@@ -148,13 +178,36 @@ static cs_status evaluate(void *context, const struct cs_strategy *strategy, str
     return cs_simulator_evaluate(context, strategy, evaluation, err);
 }
 
+/* The result in every form that was asked for. `explanation` may be NULL. */
+static cs_status show(const struct search_args *args, const struct cs_search_report *report,
+                      const struct cs_explanation *explanation, const struct cs_report_origin *origin,
+                      struct cs_err *err)
+{
+    json_t *json = args->output.json ? cs_report_search_json(report, origin) : NULL;
+    if (cs__wants_text(&args->output)) {
+        cs_report_search_table(stdout, report, cs__color());
+        if (explanation) {
+            cs_report_explain_text(stdout, report, explanation, cs__color());
+        }
+    }
+    if (json && explanation) {
+        (void)json_object_set_new(json, "explanation", cs_report_explain_json(report, explanation));
+    }
+    return cs__write_json(&args->output, json, err);
+}
+
 static cs_status search(const struct search_args *args, const struct cs_study *study,
-                        const struct cs_space *space, int *exit_code, struct cs_err *err)
+                        const struct cs_space *space, const struct cs_strategy *baseline, int *exit_code,
+                        struct cs_err *err)
 {
     cs_status st = CS_OK;
+    bool explained = false;
+    struct cs_explanation explanation = {0};
     struct cs_simulator simulator = {0};
     struct cs_search_result result = {0};
     struct cs__progress progress;
+    struct cs_cost *cost = NULL;
+    struct cs_store *store = NULL;
     struct cs_report_origin origin = cs__origin("search");
     struct cs_search_report report = {study, space, &result};
     cs__progress_init(&progress, &args->output);
@@ -165,21 +218,36 @@ static cs_status search(const struct search_args *args, const struct cs_study *s
                                         .progress_context = &progress,
                                         .evaluate = evaluate,
                                         .evaluate_context = &simulator};
+    cost = cs_cost_new(&study->model, &study->training, simulator.routes, &simulator.options,
+                       &CS_COST_SCALE_NONE);
+    options.cost = cost;
+    if (args->store) {
+        CS_TRY(cs_store_open(&store, args->store, CS_VERSION " " CS_GIT_DESCRIBE, err));
+        CS_TRY(cs_store_study(store, study, &simulator.options, err));
+        options.memory = cs_store_memory(store);
+    }
     cs__catch_signals(); /* not before: they would pass to processes that should die of Ctrl-C */
     st = cs_search_run(&result, study, space, &options, err);
     cs__progress_end(&progress);
+    if (store && cs_store_problem(store)) { /* the search is right without it, and did not stop for it */
+        (void)fprintf(stderr, "clustersim: warning: %s\n", cs_store_problem(store));
+    }
     if (st != CS_OK) {
         goto out;
     }
-    if (cs__wants_text(&args->output)) {
-        cs_report_search_table(stdout, &report, cs__color());
-    }
-    CS_TRY(cs__write_json(&args->output, args->output.json ? cs_report_search_json(&report, &origin) : NULL,
+    if (args->explain && result.n_ranked > 0) {
+        CS_TRY(cs_explain(&explanation, study, space, &result, &simulator, args->baseline ? baseline : NULL,
                           err));
+        explained = true;
+    }
+    CS_TRY(show(args, &report, explained ? &explanation : NULL, &origin, err));
     CS_TRY(write_csv(&args->output, &report, err));
     *exit_code = exit_status(&result);
 out:
+    cs_explanation_release(&explanation);
     cs_search_result_release(&result);
+    cs_cost_free(cost);
+    cs_store_close(store);
     cs_simulator_release(&simulator);
     return st;
 }
@@ -192,17 +260,21 @@ int cs__cmd_search(int argc, char **argv)
     struct cs_err err = {0};
     struct cs_study study = {0};
     struct cs_space space = {0};
+    struct cs_strategy baseline;
     parse_args(&args, argc, argv);
     CS_TRY(cs__load_study(&study, &args.study, &err));
     if (args.strategy) {
         CS_TRY(cs_study_pin(&study, args.strategy, &err));
+    }
+    if (args.baseline) {
+        CS_TRY(cs_study_strategy(&study, args.baseline, &baseline, &err));
     }
     CS_TRY(cs_space_build(&space, &study, &err));
     if (args.dry_run) {
         CS_TRY(show_space(&args, &study, &space, &err));
         exit_code = space.n_open > 0 ? 0 : cs_status_exit(CS_E_INFEASIBLE);
     } else {
-        CS_TRY(search(&args, &study, &space, &exit_code, &err));
+        CS_TRY(search(&args, &study, &space, &baseline, &exit_code, &err));
     }
 out:
     if (st != CS_OK) {

@@ -1,4 +1,4 @@
-#include "cli_priv.h"
+#include "mindformers_priv.h"
 
 #include "cs/base/file.h"
 #include "cs/reports/csv.h"
@@ -12,12 +12,13 @@ struct simulate_args {
     struct cs__output_args output;
     struct cs__run_args run;
     const char *strategy;
+    const char *mindformers;
     const char *timeline;
     bool explain_folding;
     int64_t n_repeats; /* 0 = once, without a spread */
 };
 
-enum { OPT_STRATEGY = 1, OPT_TIMELINE, OPT_EXPLAIN, OPT_REPEAT };
+enum { OPT_STRATEGY = 1, OPT_TIMELINE, OPT_EXPLAIN, OPT_REPEAT, OPT_MINDFORMERS };
 
 #define REPEATS_MAX 100000
 
@@ -37,6 +38,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_STRATEGY:
         args->strategy = arg;
+        return 0;
+    case OPT_MINDFORMERS:
+        args->mindformers = arg;
         return 0;
     case OPT_TIMELINE:
         args->timeline = arg;
@@ -68,6 +72,11 @@ static void parse_args(struct simulate_args *args, int argc, char **argv)
          "none "
          "or the schedule's default",
          0},
+        {"mindformers", OPT_MINDFORMERS, "FILE", 0,
+         "Take model, training and strategy from a MindFormers run_*.yaml; what it asks for and is not "
+         "modelled "
+         "is listed; other options win over it",
+         0},
         {"timeline", OPT_TIMELINE, "FILE", 0, "Write every rank's step as Chrome/Perfetto trace events", 0},
         {"explain-folding", OPT_EXPLAIN, NULL, 0,
          "Say which ranks were simulated as one, and why the others were not", 0},
@@ -79,7 +88,8 @@ static void parse_args(struct simulate_args *args, int argc, char **argv)
     static const struct argp argp = {
         options,
         parse,
-        "STUDY --strategy S\n-m MODEL -p PLATFORM --set KEY=VALUE... --strategy S",
+        "STUDY --strategy S\n-m MODEL -p PLATFORM --set KEY=VALUE... --strategy S\n"
+        "--mindformers FILE -p PLATFORM",
         "Simulate one training step under one strategy: time, bubble, communication, memory.\v"
         "STUDY is a study file or the name of a shipped one. A strategy that does not fit in memory is "
         "simulated as if memory were larger, and ends in 3. " CS__EXIT_STATUS_DOC,
@@ -187,6 +197,11 @@ int cs__cmd_simulate(int argc, char **argv)
     struct cs_err err = {0};
     struct cs_study study = {0};
     parse_args(&args, argc, argv);
+    if (args.mindformers) {
+        static struct cs__mindformers config;
+        CS_TRY(cs__mindformers_apply(&config, args.mindformers, args.output.quiet, &args.study, &err));
+        args.strategy = args.strategy ? args.strategy : config.strategy;
+    }
     CS_TRY(cs__load_study(&study, &args.study, &err));
     CS_TRY(simulate(&args, &study, &exit_code, &err));
 out:

@@ -57,7 +57,7 @@ static cs_status start_jobs(struct pool *pool, struct cs_err *err)
         }
         int64_t job = pool->next(pool->context);
         if (job < 0) {
-            pool->no_more = true;
+            pool->no_more = job != CS_JOB_LATER || pool->n_running == 0;
             break;
         }
         cs_status st = cs__child_start(child, pool->children, pool->n_workers, pool->job, pool->context, job,

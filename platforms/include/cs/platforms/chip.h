@@ -65,9 +65,14 @@ struct cs_chip {
     double n_cores;                          /* @unit matrix cores, for wave quantisation */
     double opkind_peak_frac[CS_N_OPKINDS];   /* of the matrix peak (matrix kinds) or vector peak (others) */
     double opkind_memory_frac[CS_N_OPKINDS]; /* of the memory bandwidth */
-    double kernel_overhead_s;                /* fixed cost of one kernel */
-    double collective_overhead_s;            /* fixed cost of one collective or point-to-point operation */
-    double reserved_bytes;                   /* runtime's own share of the memory */
+    double matmul_half_depth;     /* @unit elements: inner dimension k at which filling and draining a tile's
+                                     pipeline costs as much as its products: time x (1 + half_depth / k) */
+    double matmul_unaligned_frac; /* @unit ratio >= 1: a product whose k or n is no multiple of 8 elements is
+                                     that much slower */
+    double kernel_overhead_s;     /* fixed cost of one kernel on the device */
+    double host_launch_s;         /* host's time to launch one kernel: a shorter kernel waits for it */
+    double collective_overhead_s; /* fixed cost of one collective or point-to-point operation */
+    double reserved_bytes;        /* runtime's own share of the memory */
     double max_power_w;
 };
 
@@ -110,6 +115,8 @@ int32_t cs_chip_figure_index(const char *key);
 double cs_chip_figure(const struct cs_chip *chip, int32_t figure);
 /** Set it (@unit the figure's base unit). A chip to change is a caller's copy of the catalogue's. */
 void cs_chip_set_figure(struct cs_chip *chip, int32_t figure, double value);
+/** Where the chip keeps it, for whoever changes a figure often. Borrowed from the chip. */
+double *cs_chip_figure_place(struct cs_chip *chip, int32_t figure);
 /** Write a chip as a catalogue file that gives the same figures when read again; figure f has the source
  *  `sources[f]` (cs_chip_n_figures() texts). The stream's errors are the caller's to check. */
 void cs_chip_write(const struct cs_chip *chip, const char *const *sources, FILE *stream);
@@ -117,13 +124,15 @@ void cs_chip_write(const struct cs_chip *chip, const char *const *sources, FILE 
 /** Can the chip compute in `dtype` at all: does its matrix engine have a peak for it? */
 bool cs_chip_has_dtype(const struct cs_chip *chip, enum cs_dtype dtype);
 
-/** Time of one operator on a chip, seconds, as a roofline: max(arithmetic, memory traffic) + launch.
- *    arithmetic = flop / (peak of the dtype x efficiency of the kind x wave and tile efficiency)
+/** Time of one operator on a chip, seconds: a roofline, with the host as a third limit.
+ *    time       = max(max(arithmetic, memory) + kernels x kernel_overhead, kernels x host_launch)
+ *    arithmetic = flop x shape / (peak of the dtype x efficiency of the kind x wave and tile efficiency)
  *    memory     = bytes / (memory bandwidth x memory efficiency of the kind)
- *  (Williams, Waterman, Patterson, CACM 52(4), 2009.) Wave and tile efficiency is cs_chip_wave_frac for
- *  matmul, batch-matmul and grouped-matmul with a shape, else 1. Vector kinds in a dtype the vector units
- *  lack compute in fp32. NaN when a figure that is needed was not found. An operator with a fixed_s takes
- *  that. Pure. */
+ *    shape      = (1 + half_depth / k) x (unaligned, if k or n is no multiple of 8)
+ *  (Williams, Waterman, Patterson, CACM 52(4), 2009; tiles, waves and alignment: NVIDIA, Matrix
+ * Multiplication Background User's Guide.) Wave and tile efficiency and shape are for matmul, batch-matmul
+ * and grouped-matmul with a shape, else 1. Vector kinds in a dtype the vector units lack compute in fp32. NaN
+ *  when a figure that is needed was not found. An operator with a fixed_s takes that. Pure. */
 double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *cost);
 /** Useful share of the matrix cores' work: the product is cut into output tiles, one core computes a tile
  *  at a time, and a tile at the edge or a core in the last wave costs as much as a full one:

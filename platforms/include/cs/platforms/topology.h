@@ -5,7 +5,7 @@
 #ifndef CS_PLATFORMS_TOPOLOGY_H
 #define CS_PLATFORMS_TOPOLOGY_H
 
-#include "cs/platforms/chip.h"
+#include "cs/platforms/platform.h"
 
 #include <stdio.h>
 
@@ -18,6 +18,17 @@ enum cs_topology {
     CS_N_TOPOLOGIES
 };
 extern const char *const cs_topology_names[]; /* "fat-tree", "rail", ...; NULL-terminated */
+
+/** The servers of a second type in a mixed cluster. */
+struct cs_topology_part {
+    const char *chip;
+    int32_t n_nodes; /* 0: there is no second type */
+    int32_t devices_per_node;
+    bool intra_switched;
+    double intra_bytes_per_s;
+    double intra_latency_s;
+    double inter_bytes_per_s;
+};
 
 /** A cluster in a few words. Rates are bytes/s of one direction of one device. */
 struct cs_topology_spec {
@@ -36,6 +47,13 @@ struct cs_topology_spec {
     int32_t leaf_ports;           /* down ports of a leaf switch (fat tree) */
     int32_t levels;               /* fat tree: 0 = as needed, 2 or 3 */
     int32_t dims[3]; /* torus: nodes per dimension, 0 = chosen; dragonfly: groups, routers, nodes */
+    /** Fat tree only: further nodes of another type, after the first ones and on leaves of their own. */
+    struct cs_topology_part second;
+    /** Cables that are out, both directions, named as in the file ("hccs0-3", "torus5_x", "group0_local1-2",
+     *  "global0-1"; a direction "_UP" at the end is ignored). Where there is another path it is taken: over a
+     *  third device of the mesh, the other way round the torus, over a third router or group. Borrowed. */
+    int32_t n_dead_links;
+    const char *const *dead_links;
 };
 
 /** Largest cluster that is written: what SimGrid loads in seconds and 2 GB. */
@@ -46,8 +64,12 @@ void cs_topology_spec_init(struct cs_topology_spec *spec, const struct cs_server
 /** Change the topology, and what depends on it: a supernode's "NICs" are ports of the scale-up fabric, so
  * they get the intra-node rate, and the inside of a node becomes switched. Rates set afterwards win. */
 void cs_topology_spec_use(struct cs_topology_spec *spec, enum cs_topology topology);
+/** Devices and nodes of all parts. */
+int32_t cs_topology_n_devices(const struct cs_topology_spec *spec);
+int32_t cs_topology_n_nodes(const struct cs_topology_spec *spec);
 /** Can this description be built? CS_E_INPUT at `loc` says what is wrong and what would be right; CS_E_LIMIT
- *  above CS_TOPOLOGY_DEVICES_MAX. Checks everything but the chip's name. */
+ *  above CS_TOPOLOGY_DEVICES_MAX. Checks everything but the chip's name. A dead link without which there is
+ * no path is CS_E_INPUT that names ranks which lose each other. */
 CS_MUST_CHECK cs_status cs_topology_check(const struct cs_topology_spec *spec, struct cs_loc loc,
                                           struct cs_err *err);
 /** Check and write the XML. CS_E_INPUT (at `loc`) for a description that makes no cluster. Every link's
@@ -55,6 +77,12 @@ CS_MUST_CHECK cs_status cs_topology_check(const struct cs_topology_spec *spec, s
 CS_MUST_CHECK cs_status cs_topology_write(const struct cs_topology_spec *spec,
                                           const struct cs_catalogue *catalogue, FILE *stream,
                                           struct cs_loc loc, struct cs_err *err);
+/** The description that a file of cs_topology_write carries in its properties, so that one like it can be
+ * made. Texts live in the platform. CS_E_INPUT at `loc` for a file that carries none (hand-written, mixed,
+ * dead links) or is not, byte for byte, what its description gives (edited, or from another catalogue). */
+CS_MUST_CHECK cs_status cs_topology_read(struct cs_topology_spec *spec, const struct cs_platform *platform,
+                                         const struct cs_catalogue *catalogue, struct cs_loc loc,
+                                         struct cs_err *err);
 /** What the description promises for the route between two devices (closed form, for tests and closed-form
  *  models): latency in seconds and bandwidth of the narrowest link in bytes/s.
  *
@@ -65,7 +93,8 @@ CS_MUST_CHECK cs_status cs_topology_write(const struct cs_topology_spec *spec,
  *  oversubscription, of a pod the sum of its leaves; torus D r / (2 dimensions) (twice that in a dimension of
  *  2 nodes, whose two directions meet); dragonfly local 2 p r / (a - 1), global a p r / ((g - 1)
  *  oversubscription) for p NICs a router, a routers a group, g groups (balanced a = 2p, Kim et al., ISCA
- * 2008). Precondition: cs_topology_check passes, devices differ (0 and infinite bandwidth otherwise). */
+ * 2008). Precondition: cs_topology_check passes, devices differ (0 and infinite bandwidth otherwise); a torus
+ * has no dead links (which of several shortest detours is taken is the router's choice). */
 void cs_topology_route(const struct cs_topology_spec *spec, int32_t dev_a, int32_t dev_b, double *latency_s,
                        double *bytes_per_s);
 

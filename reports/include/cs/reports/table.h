@@ -36,11 +36,22 @@ struct cs_simulate_report {
     bool explain_folding;
 };
 
+/** What the replay of a trace says. Borrowed. */
+struct cs_replay_report {
+    const char *source; /* where the trace was read */
+    const struct cs_platform *platform;
+    const struct cs_trace *trace;
+    const struct cs_run *run;
+    bool explain_folding;
+};
+
 /** The ranking (the study's `top` best), why the others are not in it, warnings, what limits the winner.
  *  `color`: ANSI emphasis. Write errors stay on the stream (ferror). */
 void cs_report_search_table(FILE *out, const struct cs_search_report *report, bool color);
 /** One strategy: time, its shares, memory by category against the card, what limits it, warnings. */
 void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report, bool color);
+/** A replayed trace: time, its shares, memory, what limits it. */
+void cs_report_replay_text(FILE *out, const struct cs_replay_report *report);
 /** How large the space is and how each rule cuts it, without simulating. */
 void cs_report_space_text(FILE *out, const struct cs_study *study, const struct cs_space *space, bool color);
 

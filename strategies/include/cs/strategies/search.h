@@ -5,11 +5,22 @@
 #ifndef CS_STRATEGIES_SEARCH_H
 #define CS_STRATEGIES_SEARCH_H
 
+#include "cs/strategies/cost.h"
 #include "cs/strategies/searcher.h"
 
 /** How an evaluator is called, in a worker process. */
 typedef cs_status (*cs_evaluate_fn)(void *context, const struct cs_strategy *strategy,
                                     struct cs_evaluation *evaluation, struct cs_err *err);
+
+/** A memory of results beside the search: whoever calls cs_search_run may keep them. */
+struct cs_search_memory {
+    void *context;
+    /** Is there a result for this strategy? Then fill in its metrics and `simulated`; the verdict is made
+     *  again. */
+    bool (*lookup)(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation);
+    /** Keep a result (never a failed one), as soon as it is there. */
+    void (*save)(void *context, const struct cs_strategy *strategy, const struct cs_evaluation *evaluation);
+};
 
 struct cs_search_progress {
     int64_t n_open; /* candidates to look at */
@@ -31,6 +42,8 @@ struct cs_search_options {
     void *progress_context;
     cs_evaluate_fn evaluate; /* must be given */
     void *evaluate_context;
+    struct cs_cost *cost;                  /* the closed form; NULL = nothing is known beforehand */
+    const struct cs_search_memory *memory; /* NULL = none */
 };
 
 struct cs_ranked {
@@ -48,7 +61,13 @@ struct cs_reason {
     char example[CS_REASON_MAX];
 };
 
-enum cs_search_end { CS_SEARCH_FINISHED, CS_SEARCH_TIME_LIMIT, CS_SEARCH_INTERRUPTED };
+enum cs_search_end {
+    CS_SEARCH_FINISHED,
+    CS_SEARCH_TIME_LIMIT,
+    CS_SEARCH_INTERRUPTED,
+    CS_SEARCH_SIMULATION_LIMIT,
+    CS_N_SEARCH_ENDS
+};
 
 /** What a search found. candidates = rejected by rules + oom + simulated + failed + pruned + open. */
 struct cs_search_result {
@@ -57,6 +76,8 @@ struct cs_search_result {
     int64_t n_oom;
     int64_t n_pruned; /* skipped with a proof */
     int64_t n_simulated;
+    int64_t n_remembered; /* of these, taken from the memory of an earlier search */
+    int64_t n_fit;        /* candidates whose memory fits, simulated or not; -1 without a closed form */
     int64_t n_failed;
     int64_t n_open; /* not looked at: the search ended before */
     bool complete;  /* nothing better exists in the space */

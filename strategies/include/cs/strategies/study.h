@@ -7,7 +7,8 @@
 
 #include "cs/base/yaml.h"
 #include "cs/engine/engine.h"
-#include "cs/platforms/platform.h"
+#include "cs/platforms/ranktable.h"
+#include "cs/platforms/topology.h"
 #include "cs/strategies/key.h"
 
 enum cs_axis_kind {
@@ -24,9 +25,22 @@ struct cs_axis {
     int32_t *values; /* in the study's arena, in the order of the file */
 };
 
+enum cs_comparison { CS_LESS, CS_LESS_EQUAL, CS_GREATER, CS_GREATER_EQUAL, CS_EQUAL, CS_UNEQUAL };
+
+/** A user's rule, "mp <= 8" or "cross_node_comm_fraction < 0.2": a key or a result against a value. */
+struct cs_user_rule {
+    const char *text; /* in one spelling */
+    int32_t key;      /* enum cs_key, -1 = a result */
+    int32_t result;   /* of the results that rules may name */
+    enum cs_comparison comparison;
+    double value; /* @unit of the key or result, base unit */
+};
+
 struct cs_constraints {
     double memory_margin;        /* @unit ratio >= 1: peak x margin must fit in a device's memory */
     double cross_node_comm_frac; /* share of the step; infinity = no limit */
+    int32_t n_rules;
+    struct cs_user_rule *rules; /* in the study's arena */
 };
 
 /** How the platform behaves and which algorithms its collectives take. Lists live in the study's arenas. */
@@ -39,12 +53,24 @@ struct cs_runtime {
     double jitter_frac; /* `faults.jitter`: of computing times */
 };
 
+/** Times the platform's own figures, for asking what an upgrade is worth (`what_if`); 1 = as they are. Links
+ * of a platform file can be scaled when the file carries its description (cs_topology_read). */
+struct cs_what_if {
+    double compute_frac;          /* @unit ratio: peaks of the matrix and vector units */
+    double memory_bandwidth_frac; /* @unit ratio: of the devices' memory */
+    double intra_bandwidth_frac;  /* @unit ratio: links inside nodes */
+    double inter_bandwidth_frac;  /* @unit ratio: links between nodes */
+    double latency_frac;          /* @unit ratio: of all links */
+};
+
 struct cs_search_settings {
     const char *algorithm;    /* checked against cs_searcher_find */
     const char *objective;    /* checked against cs_objective_find */
     double time_limit_s;      /* wall clock of the search, 0 = none */
     double candidate_limit_s; /* wall clock of one candidate, 0 = none */
-    int64_t n_top;            /* entries of the ranking that are shown */
+    int64_t simulation_limit; /* simulations of the search, 0 = none */
+    int64_t n_top;            /* entries of the ranking that are shown, and that exhaustive proves */
+    double device_hour_cost;  /* @unit money per device and hour; 1 when the study does not say */
     uint64_t seed;
 };
 
@@ -72,7 +98,12 @@ struct cs_study {
     const char *model_path;
     struct cs_model model;
     struct cs_catalogue *catalogue;
-    struct cs_platform platform;
+    struct cs_platform platform;                /* devices in rank order */
+    const struct cs_topology_spec *description; /* of a described platform, what_if applied; else NULL */
+    struct cs_platform base;                    /* that the description varies; empty without */
+    struct cs_ranktable ranktable;              /* that gave the ranks; empty without */
+    FILE *platform_file;                        /* of a described platform: a temporary without a name */
+    struct cs_what_if what_if;
     struct cs_training training;
     struct cs_axis axes[CS_N_KEYS];
     struct cs_loc strategy_loc; /* of the strategy block */
@@ -89,6 +120,21 @@ CS_MUST_CHECK cs_status cs_study_load(struct cs_study *study, const struct cs_st
 /** Safe on a zeroed struct and twice. */
 void cs_study_release(struct cs_study *study);
 
+/** The first rule about keys that a strategy breaks, NULL when it keeps them all. Pure. */
+const struct cs_user_rule *cs_user_rule_broken_by(const struct cs_study *study,
+                                                  const struct cs_strategy *strategy);
+/** The first rule about results that these break, NULL when they keep them all; *value is the result
+ *  (@unit of the result). Pure. */
+const struct cs_user_rule *cs_user_rule_broken_by_result(const struct cs_study *study,
+                                                         const struct cs_metrics *metrics, double *value);
+
+/** Read a platform description from a file of its own: the keys of a study's `platform` block at the top
+ * level.
+ *  @param[out] spec texts live in the study, of which only the catalogue is loaded besides. Release the
+ * study. */
+CS_MUST_CHECK cs_status cs_description_load(struct cs_study *study, const struct cs_study_source *source,
+                                            struct cs_topology_spec *spec, struct cs_err *err);
+
 /** Pin the keys that `text` ("mp=8,recompute=full") gives, for a search of the rest. A key that the study
  *  searches as a list is CS_E_INPUT naming both places. */
 CS_MUST_CHECK cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *err);
@@ -104,6 +150,11 @@ void cs_study_run_options(const struct cs_study *study, struct cs_run_options *o
 
 /** Devices and devices per node of the platform, for validity rules. */
 struct cs_cluster_shape cs_study_shape(const struct cs_study *study);
+/** Where the ranks of a framework run that numbers them mp, cp, dp, pp from the inside out, if this
+ * strategy's placement is wanted: rank r on platform device device_of_rank[r] (n_devices entries, the
+ * caller's). Pure. */
+void cs_study_placement(const struct cs_study *study, const struct cs_strategy *strategy,
+                        int32_t *device_of_rank);
 /** Memory of the smallest device. */
 double cs_study_device_memory_bytes(const struct cs_study *study);
 

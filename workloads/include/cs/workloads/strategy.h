@@ -16,12 +16,13 @@ extern const char *const cs_optimizer_names[]; /* "adamw", "sgd", "muon" */
 struct cs_training {
     int64_t global_batch; /* sequences per optimizer step */
     int64_t seq_length;
-    enum cs_dtype dtype;          /* of weights in compute, activations */
+    enum cs_dtype dtype;          /* of weights in compute, activations; fp8: of products, the rest bf16 */
     enum cs_dtype gradient_dtype; /* of the accumulated and reduced gradients; default fp32 */
     enum cs_optimizer optimizer;
     double bucket_bytes;  /* gradients are reduced in buckets of at least this size; default 64 MB */
     bool clip_gradient;   /* global norm: one scalar all-reduce over the model-parallel ranks; default true */
     bool flash_attention; /* default: the model's */
+    bool gradient_fp32_sync; /* gradients are reduced in fp32 whatever their type (MindSpore's default) */
 };
 
 enum cs_schedule {
@@ -43,8 +44,21 @@ extern const char *const cs_recompute_names[]; /* "none", "selective", "full" */
 enum cs_dim { CS_DIM_MP, CS_DIM_CP, CS_DIM_DP, CS_DIM_PP, CS_N_DIMS };
 extern const char *const cs_dim_names[]; /* "mp", "cp", "dp", "pp" */
 
+/** How context parallelism meets in attention: keys and values go round a ring while blocks are computed
+ *  (Liu et al., arXiv 2310.01889), or sequence and heads are exchanged (Ulysses, arXiv 2309.14509). */
+enum cs_cp_kind { CS_CP_RING, CS_CP_ULYSSES, CS_N_CP_KINDS };
+extern const char *const cs_cp_kind_names[]; /* "ring", "ulysses" */
+
+/** A number for each place of the model: the pipeline's stages, or with several chunks a stage the pp * vpp
+ *  pieces in the order in which a micro-batch passes them. n = 0: not given. */
+#define CS_PLACES_MAX 64
+struct cs_per_place {
+    uint8_t n;
+    uint8_t at[CS_PLACES_MAX];
+};
+
 /** One parallel strategy. Plain value: compare and hash by field (cs_strategy_equal, cs_strategy_hash).
- *  dp * mp * cp * pp = devices. */
+ *  dp * mp * cp * pp = devices. Zero in the fields behind `placement` means the usual. */
 struct cs_strategy {
     int32_t dp, mp, pp, cp, ep, vpp;
     int32_t op;   /* optimizer states sharded over groups of this many data-parallel ranks; 1 = replicated */
@@ -54,12 +68,25 @@ struct cs_strategy {
     int32_t micro_batch; /* sequences per micro-batch */
     enum cs_recompute recompute;
     enum cs_dim placement[CS_N_DIMS];
+    enum cs_cp_kind cp_kind;
+    int32_t seq_split;          /* seqpipe: slices of a sequence; 0 = 1 */
+    int32_t half_batches;       /* 2: each micro-batch in two halves, the communication of one under the
+                                   computation of the other (micro_batch_interleave_num); 0 = 1 */
+    bool fused_tp;              /* products fused with their tensor-parallel communication (MC2) */
+    bool keep_comm;             /* results of tensor-parallel communication are kept, so that recomputation
+                                   does not repeat it (mp_comm_recompute: False) */
+    bool offload_optimizer;     /* optimizer states live on the host */
+    bool swap_activations;      /* what layers keep for backward goes to the host meanwhile */
+    struct cs_per_place layers; /* layers of each place; not given: dealt evenly */
+    struct cs_per_place full_layers;      /* the first so many layers of a place are fully recomputed ... */
+    struct cs_per_place selective_layers; /* ... and of the first so many the others selectively; given, both
+                                             take the place of `recompute` */
 };
 
 /** 1 everywhere, 1f1b, no recomputation, placement mp,cp,dp,pp. */
 void cs_strategy_init(struct cs_strategy *strategy);
 /** Fields that mean nothing for this strategy get their canonical value (zero when op = 1, sp when mp = 1,
- *  schedule when pp = 1), so that equal runs compare equal. */
+ *  schedule when pp = 1, dimensions of degree 1 in the placement), so that equal runs compare equal. */
 void cs_strategy_canonicalise(struct cs_strategy *strategy);
 bool cs_strategy_equal(const struct cs_strategy *a, const struct cs_strategy *b);
 uint64_t cs_strategy_hash(const struct cs_strategy *strategy);
@@ -71,11 +98,15 @@ char *cs_strategy_format(const struct cs_strategy *strategy, char *buf, size_t b
 CS_MUST_CHECK cs_status cs_strategy_parse(const char *text, struct cs_loc loc, struct cs_strategy *strategy,
                                           uint32_t *mask, struct cs_err *err);
 /** The keys of a strategy in canonical order: dp mp pp op zero sp cp ep vpp schedule micro_batch recompute
- *  placement; NULL-terminated. */
+ *  placement, then cp_kind seq_split half_batches fused_tp keep_comm offload_optimizer swap_activations
+ *  layers full_layers selective_layers; NULL-terminated. Lists are written 5/6/6/5. */
 extern const char *const cs_strategy_keys[];
 /** Set one key from text (as in a study or on the command line); same errors as cs_strategy_parse. */
 CS_MUST_CHECK cs_status cs_strategy_set(struct cs_strategy *strategy, const char *key, const char *text,
                                         struct cs_loc loc, struct cs_err *err);
+
+/** Recomputation of layer number `index` of a place. */
+enum cs_recompute cs_strategy_recompute(const struct cs_strategy *strategy, int32_t place, int32_t index);
 
 /** Micro-batches per step of one pipeline: global_batch / (dp * micro_batch); 0 when it does not divide. */
 int64_t cs_strategy_micro_batches(const struct cs_strategy *strategy, const struct cs_training *training);

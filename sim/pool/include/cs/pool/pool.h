@@ -28,8 +28,11 @@ typedef cs_status (*cs_job_fn)(void *context, int64_t job, void *record, struct 
  *  jobs (those in flight still report). */
 typedef bool (*cs_job_done_fn)(void *context, int64_t job, enum cs_job_end end, const void *record,
                                const struct cs_err *err);
-/** Runs in the parent: the next job to start, -1 when there is none (now and later). Called in order, so a
- *  best-first search can choose. */
+/** The answer of next() for "none now, ask again when a running job has reported"; with no job running it
+ * means the end. */
+#define CS_JOB_LATER (-2)
+/** Runs in the parent: the next job to start, -1 when there is none (now and later), CS_JOB_LATER. Called in
+ *  order, so a best-first search can choose. */
 typedef int64_t (*cs_job_next_fn)(void *context);
 
 struct cs_pool_options {

@@ -1,0 +1,154 @@
+#include "cs/reports/explain.h"
+
+#include "cs/base/units.h"
+#include "cs/reports/json.h"
+#include "text_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct cs_strategy *strategy_of(const struct cs_search_report *report, int64_t candidate)
+{
+    return &report->space->candidates[candidate].strategy;
+}
+
+static void print_neighbours(FILE *out, const struct cs_search_report *report, const struct cs_explanation *e)
+{
+    const struct cs_strategy *winner = strategy_of(report, report->result->ranking[0].candidate);
+    (void)fputs("\none key changed\n", out);
+    for (int32_t i = 0; i < e->n_neighbours; i++) {
+        const struct cs_neighbour *n = &e->neighbours[i];
+        char from[64];
+        char to[64];
+        (void)fprintf(out, "  %-12s %14s -> %-14s %+7.2f %% step time%s\n", cs_strategy_keys[n->key],
+                      cs__key_text(winner, n->key, from, sizeof from),
+                      cs__key_text(strategy_of(report, n->candidate), n->key, to, sizeof to),
+                      100 * n->loss_frac, n->outcome == CS_OUTCOME_OK ? "" : ", but it breaks a constraint");
+    }
+}
+
+static void print_robustness(FILE *out, const struct cs_search_report *report, const struct cs_explanation *e)
+{
+    (void)fprintf(out, "\nfirm?       %lld other%s within %g %%; on other hardware (closed form)\n",
+                  (long long)e->n_ties, e->n_ties == 1 ? " is" : "s are", 100 * CS_EXPLAIN_TIE_FRAC);
+    for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
+        const struct cs_shaken *s = &e->shaken[i];
+        char better[256] = "";
+        if (s->rank > 1) {
+            (void)cs_strategy_format(strategy_of(report, s->best), better, sizeof better);
+        }
+        (void)fprintf(out, "  %-24s %+4.0f %%  rank %lld", s->what, 100 * (s->factor - 1),
+                      (long long)s->rank);
+        if (s->rank > 1) {
+            (void)fprintf(out, ", %.2f %% behind %s", 100 * s->lost_frac, better);
+        }
+        (void)fputc('\n', out);
+    }
+}
+
+static void print_front(FILE *out, const struct cs_search_report *report, const struct cs_explanation *e)
+{
+    char memory[32];
+    char strategy[256];
+    (void)fputs("\nless memory for more time (nothing is both faster and smaller; closed form)\n", out);
+    for (int64_t i = 0; i < e->n_front; i++) {
+        (void)fprintf(out, "  %10.4g s  %10s  %s\n", e->front_s[i],
+                      cs_units_format((double)e->front_bytes[i], CS_UNIT_BYTES, memory, sizeof memory),
+                      cs_strategy_format(strategy_of(report, e->front[i]), strategy, sizeof strategy));
+    }
+}
+
+static double share_s(const struct cs_run *run, const char *what)
+{
+    for (int32_t i = 0; i < run->n_path; i++) {
+        if (strcmp(run->path[i].what, what) == 0) {
+            return run->path[i].time_s;
+        }
+    }
+    return 0;
+}
+
+/* Every part of either critical path, and what it differs by; the parts add up to the difference. */
+static void print_baseline(FILE *out, const struct cs_explanation *e)
+{
+    char strategy[256];
+    double winner_s = e->winner.metrics.iteration_s;
+    double own_s = e->baseline_run.metrics.iteration_s;
+    (void)fprintf(
+        out, "\nbaseline    %s\n            %.4g s a step against %.4g s, %+.1f %%%s\n",
+        cs_strategy_format(&e->baseline, strategy, sizeof strategy), own_s, winner_s,
+        100 * (own_s / winner_s - 1),
+        e->baseline_evaluation.outcome == CS_OUTCOME_OK ? "" : ", and it does not fit or is not allowed");
+    if (e->baseline_evaluation.outcome != CS_OUTCOME_OK) {
+        cs__paragraph(out, "            ", e->baseline_evaluation.reason);
+    }
+    for (int32_t i = 0; i < e->baseline_run.n_path; i++) {
+        const struct cs_path_share *share = &e->baseline_run.path[i];
+        (void)fprintf(out, "  %-28s %+9.3f s\n", share->what,
+                      share->time_s - share_s(&e->winner, share->what));
+    }
+    for (int32_t i = 0; i < e->winner.n_path; i++) {
+        const struct cs_path_share *share = &e->winner.path[i];
+        if (share_s(&e->baseline_run, share->what) <= 0) {
+            (void)fprintf(out, "  %-28s %+9.3f s\n", share->what, -share->time_s);
+        }
+    }
+}
+
+void cs_report_explain_text(FILE *out, const struct cs_search_report *report,
+                            const struct cs_explanation *explanation, bool color)
+{
+    (void)color;
+    print_neighbours(out, report, explanation);
+    print_robustness(out, report, explanation);
+    print_front(out, report, explanation);
+    if (explanation->has_baseline) {
+        print_baseline(out, explanation);
+    }
+}
+
+static json_t *path_json(const struct cs_run *run)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < run->n_path; i++) {
+        json_t *entry = json_pack("{s:s, s:f}", "what", run->path[i].what, "time_s", run->path[i].time_s);
+        (void)json_array_append_new(list, entry);
+    }
+    return list;
+}
+
+json_t *cs_report_explain_json(const struct cs_search_report *report, const struct cs_explanation *e)
+{
+    json_t *neighbours = json_array();
+    json_t *robustness = json_array();
+    json_t *front = json_array();
+    for (int32_t i = 0; i < e->n_neighbours; i++) {
+        const struct cs_neighbour *n = &e->neighbours[i];
+        json_t *entry = json_pack("{s:s, s:o, s:s, s:f}", "key", cs_strategy_keys[n->key], "strategy",
+                                  cs_report_strategy_json(strategy_of(report, n->candidate)), "status",
+                                  cs_outcome_names[n->outcome], "step_time_change", n->loss_frac);
+        (void)json_array_append_new(neighbours, entry);
+    }
+    for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
+        const struct cs_shaken *s = &e->shaken[i];
+        json_t *entry = json_pack("{s:s, s:f, s:I, s:f, s:o}", "what", s->what, "factor", s->factor, "rank",
+                                  (json_int_t)s->rank, "lost", s->lost_frac, "best",
+                                  cs_report_strategy_json(strategy_of(report, s->best)));
+        (void)json_array_append_new(robustness, entry);
+    }
+    for (int64_t i = 0; i < e->n_front; i++) {
+        json_t *entry = json_pack("{s:f, s:I, s:o}", "iteration_time_s", e->front_s[i], "peak_memory_bytes",
+                                  (json_int_t)e->front_bytes[i], "strategy",
+                                  cs_report_strategy_json(strategy_of(report, e->front[i])));
+        (void)json_array_append_new(front, entry);
+    }
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:I, s:o}", "critical_path", path_json(&e->winner), "neighbours",
+                  neighbours, "robustness", robustness, "ties", (json_int_t)e->n_ties, "pareto", front);
+    if (e->has_baseline) {
+        json_t *baseline = cs_report_result_json(&e->baseline, &e->baseline_evaluation, report->study);
+        (void)json_object_set_new(baseline, "critical_path", path_json(&e->baseline_run));
+        (void)json_object_set_new(object, "baseline", baseline);
+    }
+    return object;
+}

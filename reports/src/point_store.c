@@ -1,0 +1,143 @@
+/* Points in a file: {"key": "0123456789abcdef", "point": {...}} a line. */
+#include "cs/base/file.h"
+#include "cs/reports/points.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Files of sweeps are small: a point is about 1 kB, a sweep has at most 10,000. */
+#define STORE_BYTES_MAX ((size_t)256 << 20)
+
+struct entry {
+    uint64_t key;
+    struct cs_point point;
+};
+
+struct cs_point_store {
+    struct cs_point_memory memory;
+    char *path;
+    int fd;
+    int problem; /* errno of the first write that failed */
+    int32_t n, cap;
+    struct entry *entries;
+};
+
+static bool read_line(struct cs_point_store *store, const char *line, size_t len)
+{
+    json_t *json = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+    const char *key = json_string_value(json_object_get(json, "key"));
+    char *end = NULL;
+    struct entry entry = {0};
+    errno = 0;
+    entry.key = key ? strtoull(key, &end, 16) : 0;
+    bool good = key && end == key + 16 && *end == '\0' && errno == 0 &&
+                cs_report_point_read(json_object_get(json, "point"), &entry.point);
+    json_decref(json);
+    if (good) {
+        CS_GROW(store->entries, store->n, store->cap);
+        store->entries[store->n++] = entry;
+    }
+    return good;
+}
+
+static cs_status read_all(struct cs_point_store *store, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    char *text = NULL;
+    size_t bytes = 0;
+    CS_TRY(cs_file_read(store->path, STORE_BYTES_MAX, &text, &bytes, err));
+    bool first = true;
+    for (size_t at = 0; at < bytes; first = false) {
+        const char *line_end = memchr(text + at, '\n', bytes - at);
+        size_t len = line_end ? (size_t)(line_end - text) - at : bytes - at;
+        bool good = read_line(store, text + at, len);
+        if (first && !good && line_end) {
+            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){store->path, 1, 0},
+                            "is no store of points: choose another file");
+            goto out;
+        }
+        at += len + (line_end ? 1 : 0);
+        if (!line_end && write(store->fd, "\n", 1) != 1) { /* end a line that a crash cut off */
+            store->problem = errno;
+        }
+    }
+out:
+    cs_free(text);
+    return st;
+}
+
+static bool lookup(void *context, uint64_t key, struct cs_point *point)
+{
+    const struct cs_point_store *store = context;
+    for (int32_t i = 0; i < store->n; i++) {
+        if (store->entries[i].key == key) {
+            *point = store->entries[i].point;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void save(void *context, uint64_t key, const struct cs_point *point)
+{
+    struct cs_point_store *store = context;
+    json_t *json = json_pack("{s:o, s:o}", "key", json_sprintf("%016" PRIx64, key), "point",
+                             cs_report_point_json(point));
+    char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    struct cs_strbuf line = {0};
+    cs_strbuf_addf(&line, "%s\n", text ? text : "");
+    if (text && write(store->fd, line.text, line.len) != (ssize_t)line.len && store->problem == 0) {
+        store->problem = errno ? errno : EIO;
+    }
+    cs_strbuf_release(&line);
+    free(text); /* jansson's */
+    json_decref(json);
+}
+
+cs_status cs_point_store_open(struct cs_point_store **store, const char *path, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_point_store *fresh = cs_calloc(1, sizeof *fresh);
+    fresh->path = cs_strdup(path);
+    fresh->fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    fresh->memory = (struct cs_point_memory){fresh, lookup, save};
+    if (fresh->fd < 0) {
+        st =
+            cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 0, 0}, "cannot be opened: %s", strerror(errno));
+        goto out;
+    }
+    CS_TRY(read_all(fresh, err));
+    *store = fresh;
+    fresh = NULL;
+out:
+    cs_point_store_free(fresh);
+    return st;
+}
+
+const struct cs_point_memory *cs_point_store_memory(const struct cs_point_store *store)
+{
+    return &store->memory;
+}
+
+cs_status cs_point_store_check(const struct cs_point_store *store, struct cs_err *err)
+{
+    return store->problem == 0 ? CS_OK
+                               : cs_err_set(err, CS_E_IO, (struct cs_loc){store->path, 0, 0},
+                                            "cannot be written: %s", strerror(store->problem));
+}
+
+void cs_point_store_free(struct cs_point_store *store)
+{
+    if (store) {
+        if (store->fd >= 0) {
+            (void)close(store->fd);
+        }
+        cs_free(store->entries);
+        cs_free(store->path);
+        cs_free(store);
+    }
+}

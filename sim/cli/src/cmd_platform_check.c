@@ -1,0 +1,242 @@
+#include "cli_priv.h"
+
+#include "cs/platforms/check.h"
+
+#include <math.h>
+#include <string.h>
+
+struct check_args {
+    struct cs__output_args output;
+    const char *platform;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct check_args *args = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->output;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (args->platform) {
+            argp_error(state, "one platform at a time, but there are '%s' and '%s'", args->platform, arg);
+        }
+        args->platform = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (!args->platform) {
+            argp_error(state, "no platform given");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void parse_args(struct check_args *args, int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&cs__json_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {
+        NULL,
+        parse,
+        "PLATFORM",
+        "Read a platform as a simulation would, ask SimGrid for its routes, and report what would make "
+        "a simulation wrong.\v"
+        "PLATFORM is an XML file or the name of a shipped one. A platform with problems ends in "
+        "2; what is only odd is noted. " CS__EXIT_STATUS_DOC,
+        children,
+        NULL,
+        NULL};
+    cs__parse(&argp, "clustersim platform check", argc, argv, args);
+}
+
+/* Device pairs that are looked at, both ways: every pair of a small platform; of a large one the first device
+ * of each node with its node and with the first device of every other node is a sample (every n-th, to keep
+ * SimGrid's answers to some ten thousand). */
+#define ALL_PAIRS_DEVICES 128
+#define SAMPLE_PAIRS 20000
+
+struct pairs {
+    int64_t n;
+    int64_t cap;
+    int32_t *at; /* 2 n device numbers */
+};
+
+static void add_pair(struct pairs *pairs, int32_t a, int32_t b)
+{
+    if (pairs->n == pairs->cap) {
+        pairs->cap = pairs->cap ? 2 * pairs->cap : 64;
+        pairs->at = cs_reallocarray(pairs->at, (size_t)pairs->cap, 2 * sizeof *pairs->at);
+    }
+    pairs->at[2 * pairs->n] = a;
+    pairs->at[2 * pairs->n + 1] = b;
+    pairs->n++;
+}
+
+static struct pairs pairs_to_check(const struct cs_platform *platform)
+{
+    struct pairs pairs = {0};
+    int64_t n = platform->n_devices;
+    int64_t all = n * (n - 1) / 2;
+    int64_t step = n <= ALL_PAIRS_DEVICES ? 1 : all / (SAMPLE_PAIRS / 2) + 1;
+    int64_t at = 0;
+    for (int32_t a = 0; a < n; a++) {
+        for (int32_t b = a + 1; b < n; b++, at++) {
+            if (at % step == 0 || b == a + 1) {
+                add_pair(&pairs, a, b);
+                add_pair(&pairs, b, a);
+            }
+        }
+    }
+    return pairs;
+}
+
+#define PROBLEMS_MAX 20
+
+struct problems {
+    int64_t n;
+    json_t *list; /* the first PROBLEMS_MAX */
+};
+
+static void add_problem(struct problems *problems, const char *fmt, ...) CS_PRINTF(2, 3);
+static void add_problem(struct problems *problems, const char *fmt, ...)
+{
+    if (problems->n++ < PROBLEMS_MAX) {
+        char text[256];
+        va_list ap;
+        va_start(ap, fmt);
+        (void)vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        (void)json_array_append_new(problems->list, json_string(text));
+    }
+}
+
+static bool differ(double a, double b)
+{
+    return fabs(a - b) > 1e-9 * fmax(fabs(a), fabs(b));
+}
+
+/* Both directions of a pair, which stand side by side in `pairs`. */
+static void check_pair(const struct cs_platform *platform, const struct cs_routes *routes, int32_t a,
+                       int32_t b, struct problems *problems)
+{
+    struct cs_route there = cs_routes_get(routes, a, b);
+    struct cs_route back = cs_routes_get(routes, b, a);
+    double there_bytes_per_s = cs_routes_bytes_per_s(routes, a, b);
+    double back_bytes_per_s = cs_routes_bytes_per_s(routes, b, a);
+    const char *from = cs_platform_endpoint(platform, a, b);
+    const char *to = cs_platform_endpoint(platform, b, a);
+    char one[32];
+    char other[32];
+    if (there.n_links == 0 || back.n_links == 0) {
+        add_problem(problems, "the route between %s and %s has no link: data would arrive at once", from, to);
+    }
+    if (differ(there_bytes_per_s, back_bytes_per_s)) {
+        add_problem(problems, "%s sends %s to %s but gets %s back", from,
+                    cs_units_format(there_bytes_per_s, CS_UNIT_BYTES_PER_S, one, sizeof one), to,
+                    cs_units_format(back_bytes_per_s, CS_UNIT_BYTES_PER_S, other, sizeof other));
+    }
+    if (differ(there.latency_s, back.latency_s)) {
+        add_problem(problems, "%s reaches %s in %s but the way back takes %s", from, to,
+                    cs_units_format(there.latency_s, CS_UNIT_SECONDS, one, sizeof one),
+                    cs_units_format(back.latency_s, CS_UNIT_SECONDS, other, sizeof other));
+    }
+}
+
+/* What the file says: warnings and errors are problems, notes are only told. */
+static json_t *add_findings(const struct cs_findings *findings, struct problems *problems)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < findings->n; i++) {
+        const struct cs_finding *finding = &findings->items[i];
+        (void)json_array_append_new(list, json_pack("{s:s, s:i, s:s}", "severity",
+                                                    cs_severity_names[finding->severity], "line",
+                                                    finding->line, "text", finding->text));
+    }
+    problems->n += findings->n_of[CS_SEVERITY_WARNING] + findings->n_of[CS_SEVERITY_ERROR];
+    return list;
+}
+
+static void print_findings(const char *path, const json_t *findings)
+{
+    size_t i;
+    json_t *finding;
+    json_array_foreach(findings, i, finding)
+    {
+        const char *severity = json_string_value(json_object_get(finding, "severity"));
+        const char *text = json_string_value(json_object_get(finding, "text"));
+        int line = (int)json_integer_value(json_object_get(finding, "line"));
+        if (line > 0) {
+            (void)printf("%s:%d: %s: %s\n", path, line, severity, text);
+        } else {
+            (void)printf("%s: %s: %s\n", path, severity, text);
+        }
+    }
+}
+
+/* Consumes `findings`. */
+static cs_status report_problems(const struct check_args *args, const struct cs_platform *platform,
+                                 const struct problems *problems, json_t *findings, int64_t n_pairs,
+                                 struct cs_err *err)
+{
+    json_t *object = json_object();
+    (void)json_object_set_new(object, "name", json_string(platform->name));
+    (void)json_object_set_new(object, "routes", json_integer(n_pairs));
+    (void)json_object_set_new(object, "ok", json_boolean(problems->n == 0));
+    (void)json_object_set_new(object, "problem_count", json_integer(problems->n));
+    (void)json_object_set(object, "problems", problems->list);
+    (void)json_object_set_new(object, "findings", findings);
+    if (cs__wants_text(&args->output)) {
+        size_t i;
+        json_t *problem;
+        print_findings(platform->xml_path, findings);
+        json_array_foreach(problems->list, i, problem)
+        {
+            (void)printf("%s: error: %s\n", platform->xml_path, json_string_value(problem));
+        }
+        (void)printf("%s: %lld devices, %lld routes asked, %s\n", platform->name,
+                     (long long)platform->n_devices, (long long)n_pairs,
+                     problems->n == 0 ? "no problem found" : "problems found");
+    }
+    return cs__write_json(&args->output, object, err);
+}
+
+int cs__cmd_platform_check(int argc, char **argv)
+{
+    cs_status st = CS_OK;
+    struct cs_err err = {0};
+    struct cs_err why = {0};
+    struct check_args args = {0};
+    struct cs__hardware hardware = {0};
+    struct cs_findings findings = {0};
+    struct cs_routes *routes = NULL;
+    struct pairs pairs = {0};
+    struct problems problems = {0, json_array()};
+    json_t *found = NULL;
+    parse_args(&args, argc, argv);
+    CS_TRY(cs__hardware_load(&hardware, args.platform, &err));
+    CS_TRY(cs_platform_check(hardware.platform.xml_path, hardware.catalogue, &findings, &err));
+    found = add_findings(&findings, &problems);
+    routes = cs_routes_new(&hardware.platform, cs__simgrid_cfg());
+    pairs = pairs_to_check(&hardware.platform);
+    st = cs_routes_need(routes, pairs.at, pairs.n, &why);
+    if (st == CS_E_INPUT) { /* a missing route is what this command is there to find */
+        add_problem(&problems, "%s", why.text);
+    } else if (st != CS_OK) {
+        err = why;
+        goto out;
+    }
+    for (int64_t i = 0; i < pairs.n && st == CS_OK; i += 2) {
+        check_pair(&hardware.platform, routes, pairs.at[2 * i], pairs.at[2 * i + 1], &problems);
+    }
+    st = report_problems(&args, &hardware.platform, &problems, found, pairs.n, &err);
+    found = NULL;
+out:
+    json_decref(found);
+    json_decref(problems.list);
+    cs_findings_release(&findings);
+    cs_free(pairs.at);
+    cs_routes_free(routes);
+    cs__hardware_release(&hardware);
+    return st != CS_OK ? cs__fail(&err) : problems.n > 0 ? CS__EXIT_INPUT : 0;
+}

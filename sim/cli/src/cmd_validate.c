@@ -1,0 +1,231 @@
+#include "validate_priv.h"
+
+#include "cs/base/file.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { OPT_SVG = 1, OPT_MARKDOWN, OPT_WORKERS, OPT_ROUNDS, OPT_CROSS };
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct cs__validate_args *args = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->output;
+        return 0;
+    case OPT_SVG:
+        args->svg = arg;
+        return 0;
+    case OPT_MARKDOWN:
+        args->markdown = arg;
+        return 0;
+    case OPT_WORKERS:
+        args->n_workers = (int32_t)cs__option_int(state, arg, 1, 1024, "workers");
+        return 0;
+    case 'o':
+        args->catalogue = arg;
+        return 0;
+    case OPT_ROUNDS:
+        args->n_rounds = (int32_t)cs__option_int(state, arg, 1, 20, "rounds");
+        return 0;
+    case OPT_CROSS:
+        args->cross_validate = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (args->cases) {
+            argp_error(state, "one file of cases at a time, but there are '%s' and '%s'", args->cases, arg);
+        }
+        args->cases = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (!args->cases) {
+            argp_error(state, "no file of cases given");
+        }
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+#define SHARED_OPTIONS                                                                                       \
+    {"svg", OPT_SVG, "FILE", 0, "Write simulated over measured times as a drawing", 0},                      \
+        {"markdown", OPT_MARKDOWN, "FILE", 0, "Write the whole report as a page", 0},                        \
+    {                                                                                                        \
+        "workers", OPT_WORKERS, "N", 0, "Worker processes; one a processor without it", 0                    \
+    }
+
+void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc, char **argv)
+{
+    static const struct argp_option validate_options[] = {SHARED_OPTIONS, {0}};
+    static const struct argp_option calibrate_options[] = {
+        SHARED_OPTIONS,
+        {"output", 'o', "DIR", 0, "Write fitted catalogue files (chips.yaml, software.yaml) there", 0},
+        {"rounds", OPT_ROUNDS, "N", 0, "Simulate and fit so many times (2)", 0},
+        {"cross-validate", OPT_CROSS, NULL, 0, "Predict each group with figures fitted without it", 0},
+        {0}};
+    static const struct argp_child children[] = {{&cs__output_argp, 0, NULL, 0}, {0}};
+    static const struct argp validate_argp = {
+        validate_options,
+        parse,
+        "CASES.csv",
+        "Simulate published training runs and compare: error by hardware, source and dimension, order of "
+        "strategies, memory.\v"
+        "Columns are found by name: those of tests/data/measured/training_runs.csv. " CS__EXIT_STATUS_DOC,
+        children,
+        NULL,
+        NULL};
+    static const struct argp calibrate_argp = {
+        calibrate_options,
+        parse,
+        "CASES.csv",
+        "Fit figures of chips and of training software to published runs, and say which of them the runs "
+        "determine.\v" CS__EXIT_STATUS_DOC,
+        children,
+        NULL,
+        NULL};
+    args->n_rounds = 2;
+    cs__parse(calibrate ? &calibrate_argp : &validate_argp,
+              calibrate ? "clustersim calibrate" : "clustersim validate", argc, argv, args);
+}
+
+static void show(void *context, int32_t done, int32_t of)
+{
+    cs__points_progress_show(context, done, of, ((struct cs__progress *)context)->next_s);
+}
+
+cs_status cs__bench_load(struct cs__bench *bench, const struct cs__validate_args *args, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    CS_TRY(cs__hardware_load(&bench->hardware, NULL, err));
+    CS_TRY(cs_softwares_load(
+        &bench->softwares,
+        cs_path_join(&bench->hardware.arena, bench->hardware.data_dir, "strategies/software/software.yaml"),
+        err));
+    CS_TRY(cs_cases_load(&bench->cases, args->cases, &bench->softwares, err));
+    cs_testbed_init(&bench->bed, bench->hardware.catalogue);
+    cs__progress_init(&bench->progress, &args->output);
+    bench->runs = cs_calloc((size_t)bench->cases.n + 1, sizeof *bench->runs);
+    bench->options = (struct cs_validate_options){.n_workers = args->n_workers,
+                                                  .simgrid_cfg = cs__simgrid_cfg(),
+                                                  .stop = &cs__stop,
+                                                  .progress = bench->progress.bar ? show : NULL,
+                                                  .progress_context = &bench->progress};
+out:
+    return st;
+}
+
+void cs__bench_release(struct cs__bench *bench)
+{
+    cs__progress_end(&bench->progress);
+    cs_free(bench->runs);
+    cs_testbed_release(&bench->bed);
+    cs_cases_release(&bench->cases);
+    cs_softwares_release(&bench->softwares);
+    cs__hardware_release(&bench->hardware);
+}
+
+static void find_errors(struct cs_errors *errors, const struct cs__bench *bench)
+{
+    double *simulated_s = cs_calloc((size_t)bench->cases.n + 1, sizeof *simulated_s);
+    double *analytic_s = cs_calloc((size_t)bench->cases.n + 1, sizeof *analytic_s);
+    for (int32_t i = 0; i < bench->cases.n; i++) {
+        simulated_s[i] = bench->runs[i].simulated_s;
+        analytic_s[i] = bench->runs[i].analytic_s;
+    }
+    cs_errors_find(errors, &bench->cases, simulated_s, analytic_s);
+    cs_free(simulated_s);
+    cs_free(analytic_s);
+}
+
+static cs_status write_files(const struct cs__validate_args *args, const struct cs_validate_report *report,
+                             const char *command, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_outfile csv = {0};
+    struct cs_outfile svg = {0};
+    struct cs_outfile page = {0};
+    char text[512];
+    if (args->output.csv) {
+        CS_TRY(cs_outfile_open(&csv, args->output.csv, err));
+        cs_report_validate_csv(csv.stream, report);
+        CS_TRY(cs_outfile_commit(&csv, err));
+    }
+    if (args->svg) {
+        CS_TRY(cs_outfile_open(&svg, args->svg, err));
+        cs_report_validate_svg(svg.stream, report);
+        CS_TRY(cs_outfile_commit(&svg, err));
+    }
+    if (args->markdown) {
+        char rounds[32] = "";
+        if (strcmp(command, "calibrate") == 0) {
+            (void)snprintf(rounds, sizeof rounds, " --rounds %d", (int)args->n_rounds);
+        }
+        (void)snprintf(text, sizeof text, "clustersim %s %.200s%s%s --markdown %.200s", command, args->cases,
+                       rounds, args->cross_validate ? " --cross-validate" : "", args->markdown);
+        CS_TRY(cs_outfile_open(&page, args->markdown, err));
+        cs_report_validate_markdown(page.stream, report, text);
+        CS_TRY(cs_outfile_commit(&page, err));
+    }
+out:
+    cs_outfile_release(&csv);
+    cs_outfile_release(&svg);
+    cs_outfile_release(&page);
+    return st;
+}
+
+cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__validate_args *args,
+                           const char *command, const struct cs_calibration *calibration, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_errors errors = {0};
+    struct cs_errors held_out = {0};
+    struct cs_report_origin origin = cs__origin(command);
+    find_errors(&errors, bench);
+    if (calibration && calibration->n_groups > 0) {
+        double *held_out_s = cs_calloc((size_t)bench->cases.n + 1, sizeof *held_out_s);
+        for (int32_t i = 0; i < bench->cases.n; i++) {
+            const struct cs_fit_prediction *p = &calibration->predictions[i];
+            held_out_s[i] = p->predicted ? p->held_out_s : (double)NAN;
+        }
+        cs_errors_find(&held_out, &bench->cases, held_out_s, NULL);
+        cs_free(held_out_s);
+    }
+    struct cs_validate_report report = {.path = args->cases,
+                                        .cases = &bench->cases,
+                                        .runs = bench->runs,
+                                        .errors = &errors,
+                                        .calibration = calibration,
+                                        .held_out = held_out.n_sets ? &held_out : NULL};
+    if (cs__wants_text(&args->output)) {
+        if (calibration) {
+            cs_report_calibrate_text(stdout, calibration);
+            (void)fputc('\n', stdout);
+        }
+        cs_report_validate_text(stdout, &report);
+    }
+    CS_TRY(cs__write_json(&args->output, args->output.json ? cs_report_validate_json(&report, &origin) : NULL,
+                          err));
+    CS_TRY(write_files(args, &report, command, err));
+out:
+    cs_errors_release(&errors);
+    cs_errors_release(&held_out);
+    return st;
+}
+
+int cs__cmd_validate(int argc, char **argv)
+{
+    cs_status st = CS_OK;
+    struct cs_err err = {0};
+    struct cs__validate_args args = {0};
+    struct cs__bench bench = {0};
+    cs__validate_parse(&args, false, argc, argv);
+    CS_TRY(cs__bench_load(&bench, &args, &err));
+    cs__catch_signals();
+    CS_TRY(cs_validate_run(&bench.cases, &bench.bed, &bench.options, bench.runs, &err));
+    cs__progress_end(&bench.progress);
+    CS_TRY(cs__bench_report(&bench, &args, "validate", NULL, &err));
+out:
+    cs__bench_release(&bench);
+    return st == CS_OK ? 0 : cs__fail(&err);
+}

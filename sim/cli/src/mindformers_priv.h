@@ -1,0 +1,21 @@
+/**
+ * @file mindformers_priv.h
+ * Settings of a command from a MindFormers configuration.
+ */
+#ifndef CS_CLI_MINDFORMERS_PRIV_H
+#define CS_CLI_MINDFORMERS_PRIV_H
+
+#include "cli_priv.h"
+
+/** What a configuration says, as texts that settings borrow. */
+struct cs__mindformers {
+    char strategy[2048];
+    char batch[24];
+    char seq_length[24];
+};
+/** Read `path`, list what is not modelled on standard error unless quiet, and put its settings before those
+ * in args, which win. */
+CS_MUST_CHECK cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, bool quiet,
+                                              struct cs__study_args *args, struct cs_err *err);
+
+#endif

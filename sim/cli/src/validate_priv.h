@@ -1,0 +1,39 @@
+/* What `validate` and `calibrate` share. */
+#ifndef CS_CLI_VALIDATE_PRIV_H
+#define CS_CLI_VALIDATE_PRIV_H
+
+#include "cli_priv.h"
+
+#include "cs/reports/validate.h"
+
+struct cs__validate_args {
+    struct cs__output_args output;
+    const char *cases;
+    const char *svg;
+    const char *markdown;
+    const char *catalogue; /* calibrate: folder for the fitted files */
+    int32_t n_workers;
+    int32_t n_rounds;
+    bool cross_validate;
+};
+void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc, char **argv);
+
+/** Cases, and hardware and software to run them on. Zero-initialise; cs__bench_release. */
+struct cs__bench {
+    struct cs__hardware hardware;
+    struct cs_softwares softwares;
+    struct cs_cases cases;
+    struct cs_testbed bed;
+    struct cs_case_run *runs;
+    struct cs__progress progress;
+    struct cs_validate_options options;
+};
+CS_MUST_CHECK cs_status cs__bench_load(struct cs__bench *bench, const struct cs__validate_args *args,
+                                       struct cs_err *err);
+void cs__bench_release(struct cs__bench *bench);
+/** Write everything that was asked for; `calibration` may be NULL. */
+CS_MUST_CHECK cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__validate_args *args,
+                                         const char *command, const struct cs_calibration *calibration,
+                                         struct cs_err *err);
+
+#endif

@@ -1,0 +1,59 @@
+/**
+ * @file calibrate.h
+ * Fit figures of chips and of training software to published runs.
+ *
+ * What is fitted, with bounds and with the values it is drawn to where the data say nothing, is one table in
+ * calibrate_figures.c. Parts of one chip generation share their efficiencies. Objective: Huber loss of
+ * log(predicted / measured), sources with many rows weighed as 50 rows, plus weak quadratic priors; minimised
+ * by NLopt's LN_SBPLX on the linearised critical path (linear_priv.h), which is simulated again in every
+ * round.
+ */
+#ifndef CS_STRATEGIES_CALIBRATE_H
+#define CS_STRATEGIES_CALIBRATE_H
+
+#include "cs/strategies/validate.h"
+
+#define CS_FIT_FIGURES_MAX 160
+
+/** One fitted figure. */
+struct cs_fit_figure {
+    char owner[48]; /* chip generation ("a100-80") or software */
+    char key[48];   /* "efficiency.matmul", "kernel_time" */
+    bool of_software;
+    double start;            /* @unit the figure's */
+    double value;            /* @unit the figure's */
+    double uncertainty_frac; /* of the value: one standard error of the fit; infinity = not determined */
+    int32_t n_cases;         /* that depend on it */
+};
+
+/** A case predicted with figures fitted without its own group. */
+struct cs_fit_prediction {
+    bool predicted;
+    double held_out_s;
+    double fitted_s; /* in sample */
+};
+
+struct cs_calibration {
+    int32_t n_figures;
+    struct cs_fit_figure figures[CS_FIT_FIGURES_MAX];
+    int32_t n_cases; /* used */
+    int32_t n_groups;
+    struct cs_fit_prediction *predictions; /* one a case; cs_calibration_release */
+};
+
+struct cs_calibrate_options {
+    struct cs_validate_options validate;
+    int32_t n_rounds; /* simulate, fit; 0 = 3 */
+    bool cross_validate;
+    void (*say)(void *context, const char *line); /* progress, may be NULL */
+    void *say_context;
+};
+
+/** Fit; on success the testbed's chips and the softwares hold the fitted figures. */
+CS_MUST_CHECK cs_status cs_calibrate(const struct cs_cases *cases, struct cs_testbed *bed,
+                                     struct cs_softwares *softwares,
+                                     const struct cs_calibrate_options *options,
+                                     struct cs_calibration *calibration, struct cs_err *err);
+void cs_calibration_release(struct cs_calibration *calibration);
+
+#endif

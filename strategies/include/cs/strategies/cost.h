@@ -1,0 +1,57 @@
+/**
+ * @file cost.h
+ * The closed form: what a strategy takes, without simulating it, in microseconds.
+ *
+ * Operator times (cs_chip_op_time_s), collectives (cs_coll_plan_build and the closed form of collective.h)
+ * and the operations themselves (cs/workloads/stage_cost.h) are those of the simulator. What is left out is
+ * contention: nothing here waits for somebody else's traffic, but for what a rank's own weights and gradients
+ * need of its NIC together.
+ *
+ * The time is that of a max-plus system: one rank of every stage, those whose other coordinates are 0; a
+ * pass begins when the pass before it and what it waits for have ended; a message, a gathered weight and a
+ * scattered gradient follow each other on their streams. Every wait in it is a wait of the simulated program,
+ * every duration is at most the simulated one (a flow never gets more than a link's bandwidth), and the end
+ * of a max-plus system does not decrease when a duration grows or a wait is added: the result is a lower
+ * bound of the simulated step.
+ */
+#ifndef CS_STRATEGIES_COST_H
+#define CS_STRATEGIES_COST_H
+
+#include "cs/engine/engine.h"
+
+/** Hardware changed by factors, for asking how firm a choice is; 1 = as the platform says. */
+struct cs_cost_scale {
+    double compute;     /* @unit ratio of operator speed */
+    double intra_bytes; /* @unit ratio of bandwidth inside nodes */
+    double inter_bytes; /* @unit ratio of bandwidth between nodes */
+    double latency;     /* @unit ratio of latencies and fixed costs of collectives */
+};
+#define CS_COST_SCALE_NONE ((struct cs_cost_scale){1, 1, 1, 1})
+
+/** What the closed form says of a strategy. */
+struct cs_estimate {
+    double bound_s;            /* no simulation takes less; 0 when the schedule has no closed form here */
+    double time_s;             /* the guess: the bound without its allowance for rounding */
+    int64_t peak_memory_bytes; /* of the fullest rank, as the ledger has it; runtime's reserve included.
+                                  A lower bound when devices differ */
+    double state_bytes;        /* of that, the model state of the fullest rank */
+};
+
+struct cs_cost; /* opaque: parts of strategies, kept by what they depend on */
+
+/** Everything is borrowed. Of the options the algorithms matter. With jitter there is no bound: every
+ *  cs_estimate.bound_s is then 0. The caller frees with cs_cost_free. */
+struct cs_cost *cs_cost_new(const struct cs_model *model, const struct cs_training *training,
+                            struct cs_routes *routes, const struct cs_run_options *options,
+                            const struct cs_cost_scale *scale);
+void cs_cost_free(struct cs_cost *cost);
+
+/** Derive the parts of these strategies (each valid by cs_strategy_check) and ask for all routes that they
+ *  need, at once. Errors: those of cs_routes_need. */
+CS_MUST_CHECK cs_status cs_cost_prepare(struct cs_cost *cost, const struct cs_strategy *const *strategies,
+                                        int64_t n, struct cs_err *err);
+
+/** Estimate a strategy that was prepared. Cost a few microseconds, O(layers + stages^2). */
+void cs_cost_estimate(struct cs_cost *cost, const struct cs_strategy *strategy, struct cs_estimate *estimate);
+
+#endif

@@ -1,0 +1,443 @@
+/* Rows of published runs -> model, training, strategy. */
+#include "cs/strategies/cases.h"
+
+#include "csv_priv.h"
+
+#include "cs/base/text.h"
+#include "cs/base/units.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const cs_case_kind_names[] = {"time", "memory-state", "memory-activations", NULL};
+
+/* No overlap: one bucket for all gradients, complete at the end of backward. */
+#define ONE_BUCKET_BYTES 1e18
+
+struct reader {
+    struct cs_cases *cases;
+    const struct cs__csv *csv;
+    int32_t row;
+    struct cs_case *c;
+    const struct cs_softwares *softwares;
+    struct cs_strbuf assumed;
+    struct cs_err *err;
+};
+
+static const char *text(const struct reader *r, const char *column)
+{
+    return cs__csv_text(r->csv, r->row, column);
+}
+
+static bool says(const struct reader *r, const char *column, const char *part)
+{
+    return strstr(text(r, column), part) != NULL;
+}
+
+static void assume(struct reader *r, const char *what)
+{
+    cs_strbuf_addf(&r->assumed, "%s%s", r->assumed.len ? "; " : "", what);
+}
+
+static void refuse(struct reader *r, const char *why)
+{
+    if (!r->c->problem) {
+        r->c->problem = cs_arena_strdup(&r->cases->arena, why);
+    }
+}
+
+static struct cs_loc here(const struct reader *r)
+{
+    return (struct cs_loc){r->csv->path, r->csv->rows[r->row].line, 0};
+}
+
+/* A whole number; an empty cell leaves *value as it is. */
+static cs_status whole(struct reader *r, const char *column, int64_t min, int64_t *value)
+{
+    const char *t = text(r, column);
+    return *t ? cs_int_parse(t, min, (int64_t)1 << 40, column, here(r), value, r->err) : CS_OK;
+}
+
+static cs_status whole32(struct reader *r, const char *column, int32_t *value)
+{
+    int64_t wide = *value;
+    cs_status st = CS_OK;
+    CS_TRY(whole(r, column, 1, &wide));
+    if (wide > 1 << 24) {
+        st = cs_err_set(r->err, CS_E_LIMIT, here(r), "'%s' is %lld, at most 16777216", column,
+                        (long long)wide);
+        goto out;
+    }
+    *value = (int32_t)wide;
+out:
+    return st;
+}
+
+static const char *server_of(const char *hardware)
+{
+    static const char *const map[][2] = {
+        {"atlas-900-a2-pod", "atlas-900-a2"},
+        {"atlas-800t-a2", "atlas-800t-a2"},
+        {"atlas-800-910a", "atlas-800-910a"},
+        {"ascend-unstated", "atlas-800t-a2"},
+        {"a100-80gb-sxm4", "dgx-a100"},
+        {"a100-40gb-sxm4", "dgx-a100-40"},
+        {"a100-jean-zay", "jean-zay-a100"},
+        {"a100-vtrain", "vtrain-a100"},
+        {"h100-sxm5", "dgx-h100"},
+        {"h800", "dgx-h800"},
+        {"v100", "dgx-v100"},
+    };
+    for (int32_t i = 0; i < CS_COUNT(map); i++) {
+        if (strcmp(hardware, map[i][0]) == 0) {
+            return map[i][1];
+        }
+    }
+    return hardware; /* a catalogue server's own name */
+}
+
+static cs_status read_model(struct reader *r)
+{
+    cs_status st = CS_OK;
+    struct cs_model *m = &r->c->model;
+    bool gated = strcmp(text(r, "gated_mlp"), "y") == 0;
+    *m = (struct cs_model){.name = text(r, "model"), .source = r->c->source, .flash_attention = true};
+    CS_TRY(whole32(r, "layers", &m->n_layers));
+    CS_TRY(whole(r, "hidden", 1, &m->hidden));
+    CS_TRY(whole(r, "heads", 1, &m->n_heads));
+    m->n_kv_heads = m->n_heads;
+    CS_TRY(whole(r, "kv_heads", 1, &m->n_kv_heads));
+    m->ffn = 4 * m->hidden;
+    CS_TRY(whole(r, "ffn", 1, &m->ffn));
+    CS_TRY(whole(r, "vocab", 1, &m->vocab));
+    CS_TRY(whole32(r, "moe_experts", &m->n_experts));
+    CS_TRY(whole32(r, "moe_topk", &m->experts_per_token));
+    if (m->n_layers < 1 || m->hidden < 1 || m->n_heads < 1) {
+        refuse(r, "layers, hidden size or heads are missing");
+        m->n_heads = m->n_heads < 1 ? 1 : m->n_heads;
+    }
+    m->expert_ffn = m->n_experts > 0 ? m->ffn : 0;
+    m->head_dim = m->hidden / m->n_heads;
+    m->norm = gated ? CS_NORM_RMS : CS_NORM_LAYER;
+    m->activation = gated ? CS_ACT_SWIGLU : CS_ACT_GELU;
+    m->position = gated ? CS_POS_ROPE : CS_POS_LEARNED;
+    m->tied_embedding = !gated;
+    m->causal = true;
+    /* MPT has neither biases nor learned positions (ALiBi); other plain models are GPTs. */
+    bool mpt = strstr(m->name, "MPT") != NULL;
+    m->linear_bias = !gated && !mpt;
+    if (mpt) {
+        m->position = CS_POS_ALIBI;
+    }
+    m->dropout_frac = gated ? 0 : r->c->software->gpt_dropout_frac;
+    if (m->vocab == 0) {
+        m->vocab = r->c->software->vocab;
+        assume(r, cs_arena_printf(&r->cases->arena, "vocabulary %lld", (long long)m->vocab));
+    }
+out:
+    return st;
+}
+
+/* "8, 4, 4]" or "5,6,6 |": a number for each stage. */
+static void read_list(struct reader *r, const char *t, struct cs_per_place *list)
+{
+    *list = (struct cs_per_place){0};
+    while (isdigit((unsigned char)*t) && list->n < CS_PLACES_MAX) {
+        char *end = NULL;
+        long n = strtol(t, &end, 10);
+        if (n > UINT8_MAX) {
+            refuse(r, "a stage with more than 255 layers");
+            return;
+        }
+        list->at[list->n++] = (uint8_t)n;
+        t = end + strspn(end, ", ");
+    }
+}
+
+/* "full", "none", "selective...", "" */
+static void read_recompute(struct reader *r)
+{
+    struct cs_strategy *s = &r->c->strategy;
+    const char *t = text(r, "recompute");
+    const char *list = strchr(t, '[');
+    if (list && cs_text_starts_with(t, "selective")) {
+        read_list(r, list + 1, &s->selective_layers);
+    } else if (strcmp(t, "full") == 0) {
+        s->recompute = CS_RECOMPUTE_FULL;
+    } else if (strcmp(t, "none") == 0) {
+        s->recompute = CS_RECOMPUTE_NONE;
+    } else if (*t == '\0') {
+        s->recompute = CS_RECOMPUTE_NONE;
+        assume(r, "no recomputation");
+    } else if (strstr(t, "partial")) {
+        refuse(r, "the source does not say which layers are recomputed");
+    } else if (cs_text_starts_with(t, "selective")) {
+        s->recompute = CS_RECOMPUTE_SELECTIVE;
+    } else {
+        refuse(r, "the kind of recomputation is unknown");
+    }
+}
+
+/* Optimizer sharding in the sources' words. */
+static void read_sharding(struct reader *r)
+{
+    struct cs_strategy *s = &r->c->strategy;
+    const char *t = text(r, "optimizer_shard");
+    static const struct {
+        const char *part;
+        int32_t zero;
+    } words[] = {
+        {"FULL_SHARD", 3},
+        {"SHARD_GRAD_OP", 2},
+        {"FSDP", 3},
+        {"ZeRO-3", 3},
+        {"ZeRO-2", 2},
+        {"ZeRO-1", 1},
+        {"parallel_optimizer", 1},
+        {"distributed optimizer", 1},
+    };
+    for (int32_t i = 0; i < CS_COUNT(words); i++) {
+        if (strstr(t, words[i].part)) {
+            s->op = s->dp;
+            s->zero = words[i].zero;
+            return;
+        }
+    }
+    if (*t == '\0' && s->dp > 1) {
+        assume(r, "optimizer states replicated");
+    }
+}
+
+static enum cs_dtype dtype_of(const char *t)
+{
+    char low[64] = "";
+    for (size_t i = 0; t[i] && i + 1 < sizeof low; i++) {
+        low[i] = (char)tolower((unsigned char)t[i]);
+    }
+    if (strstr(low, "fp8")) {
+        return CS_DTYPE_FP8;
+    }
+    if (strstr(low, "bf16") || strstr(low, "bfloat16")) {
+        return CS_DTYPE_BF16;
+    }
+    return strstr(low, "fp32") || strstr(low, "float32") ? CS_DTYPE_FP32 : CS_DTYPE_FP16;
+}
+
+static void read_flags(struct reader *r)
+{
+    struct cs_case *c = r->c;
+    struct cs_training *t = &c->training;
+    const struct cs_software *software = c->software;
+    t->flash_attention = software->flash;
+    if (says(r, "notes", "use-flash-attn")) {
+        t->flash_attention = true;
+    } else if (says(r, "notes", "no flash attention")) {
+        t->flash_attention = false;
+    }
+    t->dtype = dtype_of(text(r, "dtype"));
+    bool fp32 = t->dtype != CS_DTYPE_FP16 || software->fp32_gradients;
+    if (says(r, "notes", "mp_mode PURE")) {
+        fp32 = false; /* llm-foundry: everything in the low type */
+    }
+    t->gradient_dtype = fp32 ? CS_DTYPE_FP32 : t->dtype;
+    bool overlap = software->overlap_gradients || says(r, "notes", "overlap-grad-reduce");
+    t->bucket_bytes = overlap ? 64e6 : ONE_BUCKET_BYTES;
+    t->clip_gradient = true;
+    t->optimizer = CS_OPT_ADAMW;
+    c->strategy.fused_tp = c->strategy.mp > 1 && strcmp(text(r, "fused_tp_comm"), "y") == 0;
+    c->strategy.cp_kind = says(r, "notes", "ulysses_cp") ? CS_CP_ULYSSES : CS_CP_RING;
+    const char *uneven = strstr(text(r, "notes"), "uneven stages ");
+    if (uneven) {
+        read_list(r, uneven + strlen("uneven stages "), &c->strategy.layers);
+    }
+}
+
+static cs_status read_strategy(struct reader *r)
+{
+    cs_status st = CS_OK;
+    struct cs_case *c = r->c;
+    struct cs_strategy *s = &c->strategy;
+    cs_strategy_init(s);
+    CS_TRY(whole32(r, "dp", &s->dp));
+    CS_TRY(whole32(r, "tp", &s->mp));
+    CS_TRY(whole32(r, "pp", &s->pp));
+    CS_TRY(whole32(r, "cp", &s->cp));
+    CS_TRY(whole32(r, "ep", &s->ep));
+    CS_TRY(whole32(r, "vpp", &s->vpp));
+    CS_TRY(whole32(r, "micro_batch", &s->micro_batch));
+    CS_TRY(whole(r, "global_batch", 1, &c->training.global_batch));
+    CS_TRY(whole(r, "seq_len", 1, &c->training.seq_length));
+    s->sp = strcmp(text(r, "sp"), "y") == 0;
+    s->schedule = s->vpp > 1 ? CS_SCHED_INTERLEAVED : CS_SCHED_1F1B;
+    c->model.max_position = c->training.seq_length;
+    read_recompute(r);
+    read_sharding(r);
+    read_flags(r);
+    int64_t pad = c->software->vocab_multiple * s->mp; /* Megatron: --make-vocab-size-divisible-by */
+    c->model.vocab = (c->model.vocab + pad - 1) / pad * pad;
+    cs_strategy_canonicalise(s);
+    s->fused_tp = s->fused_tp && s->mp > 1;
+out:
+    return st;
+}
+
+static cs_status read_measured(struct reader *r)
+{
+    cs_status st = CS_OK;
+    struct cs_case *c = r->c;
+    const char *kind = text(r, "memory_kind");
+    double gib = NAN;
+    c->measured_s = c->measured_bytes = NAN;
+    if (*text(r, "iteration_seconds")) {
+        CS_TRY(cs_real_parse(text(r, "iteration_seconds"), "iteration_seconds", here(r), &c->measured_s,
+                             r->err));
+        if (c->measured_s <= 0) {
+            refuse(r, "the measured time is not positive");
+        }
+    } else if (*text(r, "memory_gib")) {
+        CS_TRY(cs_real_parse(text(r, "memory_gib"), "memory_gib", here(r), &gib, r->err));
+        c->measured_bytes = gib * 1024 * 1024 * 1024;
+        c->kind = strstr(kind, "activation") ? CS_CASE_MEMORY_ACTIVATIONS : CS_CASE_MEMORY_STATE;
+    } else {
+        refuse(r, "neither a time nor a memory was measured");
+    }
+out:
+    return st;
+}
+
+/* First letters of a model's name without sizes: "MPT-30b" and "MPT-1b" are one family. */
+static const char *family_of(struct cs_arena *arena, const char *name)
+{
+    char *family = cs_arena_strdup(arena, name);
+    size_t n = 0;
+    for (const char *p = name; *p && !isdigit((unsigned char)*p) && *p != ' ' && *p != '-' && *p != '_';
+         p++) {
+        family[n++] = (char)tolower((unsigned char)*p);
+    }
+    family[n] = '\0';
+    return family;
+}
+
+static void name_groups(struct reader *r)
+{
+    struct cs_case *c = r->c;
+    struct cs_arena *arena = &r->cases->arena;
+    const char *name = c->model.name;
+    while (cs_text_starts_with(name, "finetune_") || cs_text_starts_with(name, "pretrain_")) {
+        name = strchr(name, '_') + 1;
+    }
+    c->source_short = c->software->title;
+    c->group = cs_arena_printf(arena, "%s / %s / %s", c->source_short, c->hardware, family_of(arena, name));
+    c->model_key =
+        cs_arena_printf(arena, "%s / %s / L%d h%lld a%lld s%lld b%lld n%d %s", c->source_short, c->hardware,
+                        c->model.n_layers, (long long)c->model.hidden, (long long)c->model.n_heads,
+                        (long long)c->training.seq_length, (long long)c->training.global_batch, c->n_devices,
+                        cs_dtype_names[c->training.dtype]);
+}
+
+static void check(struct reader *r)
+{
+    struct cs_case *c = r->c;
+    char why[256];
+    struct cs_cluster_shape shape = {c->n_devices, c->devices_per_node};
+    if (!c->problem && c->training.global_batch < 1) {
+        refuse(r, "the global batch is missing");
+    }
+    if (!c->problem && c->training.seq_length < 1) {
+        refuse(r, "the sequence length is missing");
+    }
+    if (!c->problem && c->model.hidden % c->model.n_heads != 0) {
+        refuse(r, "the hidden size is not divisible by the heads");
+    }
+    struct cs_model dense = c->model;
+    dense.n_experts = dense.experts_per_token = 0;
+    if (!c->problem && c->model.n_experts > 0 && cs_model_params(&c->model) == cs_model_params(&dense)) {
+        refuse(r, "experts are not generated");
+    }
+    if (c->problem) {
+        return;
+    }
+    const char *rule = cs_strategy_check(&c->strategy, &c->model, &c->training, &shape, why, sizeof why);
+    if (rule) {
+        c->problem = cs_arena_printf(&r->cases->arena, "%s: %s", rule, why);
+    }
+}
+
+static cs_status read_row(struct reader *r)
+{
+    cs_status st = CS_OK;
+    struct cs_case *c = r->c;
+    struct cs_arena *arena = &r->cases->arena;
+    c->line = r->csv->rows[r->row].line;
+    c->id = cs_arena_strdup(arena, text(r, "id"));
+    c->hardware = cs_arena_strdup(arena, text(r, "hardware"));
+    c->server = server_of(c->hardware);
+    c->source = cs_arena_strdup(arena, text(r, "source"));
+    c->software = cs_softwares_find(r->softwares, c->source);
+    c->n_devices = c->devices_per_node = 1;
+    CS_TRY(whole32(r, "n_devices", &c->n_devices));
+    c->devices_per_node = c->n_devices < 8 ? c->n_devices : 8;
+    CS_TRY(whole32(r, "devices_per_node", &c->devices_per_node));
+    if (c->n_devices % c->devices_per_node != 0) {
+        if (c->n_devices < c->devices_per_node) {
+            c->devices_per_node = c->n_devices;
+        } else {
+            refuse(r, "the devices do not fill whole nodes");
+        }
+    }
+    CS_TRY(read_measured(r));
+    CS_TRY(read_model(r));
+    CS_TRY(read_strategy(r));
+    c->model.name = cs_arena_strdup(arena, c->model.name);
+    name_groups(r);
+    check(r);
+    c->assumptions = cs_arena_strdup(arena, cs_strbuf_str(&r->assumed));
+out:
+    cs_strbuf_release(&r->assumed);
+    return st;
+}
+
+cs_status cs_cases_load(struct cs_cases *cases, const char *path, const struct cs_softwares *softwares,
+                        struct cs_err *err)
+{
+    static const char *const needed[] = {
+        "id", "hardware",    "n_devices",    "layers",  "hidden",           "heads", "dp", "tp",
+        "pp", "micro_batch", "global_batch", "seq_len", "iteration_seconds"};
+    cs_status st = CS_OK;
+    struct cs__csv csv = {0};
+    *cases = (struct cs_cases){0};
+    CS_TRY(cs__csv_load(&csv, path, err));
+    for (int32_t i = 0; i < CS_COUNT(needed); i++) {
+        if (cs__csv_column(&csv, needed[i]) < 0) {
+            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no column '%s'",
+                            needed[i]);
+            goto out;
+        }
+    }
+    if (csv.n_rows > CS_CASES_MAX) {
+        st = cs_err_set(err, CS_E_LIMIT, (struct cs_loc){path, 0, 0}, "more than %d rows", CS_CASES_MAX);
+        goto out;
+    }
+    cases->items = CS_ARENA_NEW(&cases->arena, struct cs_case, csv.n_rows + 1);
+    for (; cases->n < csv.n_rows; cases->n++) {
+        struct reader r = {.cases = cases,
+                           .csv = &csv,
+                           .row = cases->n,
+                           .c = &cases->items[cases->n],
+                           .softwares = softwares,
+                           .err = err};
+        CS_TRY(read_row(&r));
+    }
+out:
+    cs__csv_release(&csv);
+    return st;
+}
+
+void cs_cases_release(struct cs_cases *cases)
+{
+    cs_arena_release(&cases->arena);
+    *cases = (struct cs_cases){0};
+}

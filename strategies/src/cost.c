@@ -1,0 +1,171 @@
+/* The closed form: parts put together. */
+#include "cost_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What summing in another order may take off a simulated time, and what SimGrid does: an activity ends up to
+ * 1e-10 s early (its precision/timing times precision/work-amount), a hundred of them on the critical path.
+ */
+#define ROUNDING_FRAC 1e-9
+#define ROUNDING_S 1e-8
+
+struct cs_cost *cs_cost_new(const struct cs_model *model, const struct cs_training *training,
+                            struct cs_routes *routes, const struct cs_run_options *options,
+                            const struct cs_cost_scale *scale)
+{
+    struct cs_cost *cost = cs_calloc(1, sizeof *cost);
+    cost->model = model;
+    cost->training = training;
+    cost->routes = routes;
+    cost->platform = cs_routes_platform(routes);
+    cost->options = options;
+    cost->scale = *scale;
+    cost->reserved_bytes = (double)INFINITY;
+    for (int32_t i = 0; i < cost->platform->n_devices; i++) {
+        cost->reserved_bytes = fmin(cost->reserved_bytes, cost->platform->devices[i].chip->reserved_bytes);
+    }
+    cost->reserved_bytes = cost->reserved_bytes > 0 ? cost->reserved_bytes : 0; /* not found: none */
+    return cost;
+}
+
+void cs_cost_free(struct cs_cost *cost)
+{
+    if (!cost) {
+        return;
+    }
+    for (int32_t i = 0; i < cost->n_plans; i++) {
+        cs_segments_cost_release(&cost->plans[i].segments);
+    }
+    for (int32_t i = 0; i < cost->n_stages; i++) {
+        cs_stages_cost_release(&cost->stages[i].stages);
+    }
+    struct cs__memo *memos[] = {&cost->plan_memo,  &cost->stage_memo, &cost->layout_memo,
+                                &cost->group_memo, &cost->coll_memo,  &cost->times_memo};
+    for (int32_t i = 0; i < CS_COUNT(memos); i++) {
+        cs__memo_release(memos[i]);
+    }
+    cs_free(cost->plans);
+    cs_free(cost->stages);
+    cs_free(cost->layouts);
+    cs_free(cost->groups);
+    cs_free(cost->colls);
+    cs_free(cost->times);
+    cs_free(cost->loads);
+    cs_free(cost->pairs);
+    cs_arena_release(&cost->arena);
+    cs_free(cost);
+}
+
+/* Find or make the parts of a strategy. `times` has room for pp numbers. */
+static void find_parts(struct cs_cost *cost, const struct cs_strategy *strategy, int32_t *times,
+                       struct cs__candidate *candidate)
+{
+    *candidate = (struct cs__candidate){
+        .cost = cost,
+        .strategy = strategy,
+        .n_micro_batches = cs_strategy_micro_batches(strategy, cost->training),
+        .layout = cs__cost_layout(cost, strategy),
+        .stage = cs__cost_stage(cost, strategy),
+        .times = times,
+    };
+    for (int32_t stage = 0; stage < strategy->pp; stage++) {
+        /* Chips may differ between stages; their segments then have the same sizes and other times. */
+        candidate->plan = cs__cost_plan(cost, strategy, cost->layouts[candidate->layout].rank[stage]);
+        times[stage] = cs__cost_times(cost, candidate->plan, cost->layouts[candidate->layout].group[stage]);
+    }
+}
+
+static bool is_known(const struct cs_strategy *strategy, int64_t n_micro_batches)
+{
+    bool one_f_one_b = strategy->schedule == CS_SCHED_1F1B && n_micro_batches >= strategy->pp;
+    return (one_f_one_b || strategy->schedule == CS_SCHED_GPIPE) && strategy->vpp == 1;
+}
+
+/* Note everything that the estimate of a strategy will ask for. */
+static void collect(struct cs_cost *cost, const struct cs_strategy *strategy, int32_t *times)
+{
+    struct cs__candidate candidate;
+    struct cs__stage_times *stages = cs_calloc((size_t)strategy->pp, sizeof *stages);
+    find_parts(cost, strategy, times, &candidate);
+    for (int32_t stage = 0; stage < strategy->pp; stage++) {
+        cs__stage_times(&candidate, stage, &stages[stage]);
+        if (stages[stage].waits_for_weights) {
+            (void)cs__stage_first_forward_s(&candidate, stage, 0);
+        }
+    }
+    struct cs__candidate one = candidate;
+    one.n_micro_batches = strategy->pp; /* the epilogue's collectives; the rest is the same for any number */
+    (void)cs__pipeline_s(&one, stages);
+    cs_free(stages);
+}
+
+cs_status cs_cost_prepare(struct cs_cost *cost, const struct cs_strategy *const *strategies, int64_t n,
+                          struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    int32_t *times = NULL;
+    struct cs__memo done = {0};
+    int32_t first_layout = cost->n_layouts;
+    cost->collecting = true;
+    for (int64_t i = 0; i < n; i++) {
+        const struct cs_strategy *s = strategies[i];
+        if (!is_known(s, cs_strategy_micro_batches(s, cost->training))) {
+            continue;
+        }
+        cs_free(times);
+        times = cs_calloc((size_t)s->pp, sizeof *times);
+        const int64_t key[CS__MEMO_WORDS] = {cs__cost_plan(cost, s, 0), cs__cost_stage(cost, s),
+                                             cs__cost_layout(cost, s)};
+        if (cs__memo_find(&done, key) < 0) {
+            cs__memo_put(&done, key, 0);
+            collect(cost, s, times);
+        }
+    }
+    cost->collecting = false;
+    CS_TRY(cs_routes_need(cost->routes, cost->pairs, cost->n_pairs / 2, err));
+    for (int32_t i = first_layout; i < cost->n_layouts; i++) {
+        cs__cost_messages(cost, &cost->layouts[i]);
+    }
+out:
+    cost->n_pairs = 0;
+    cs__memo_release(&done);
+    cs_free(times);
+    return st;
+}
+
+#define STAGES_ON_STACK 64
+
+void cs_cost_estimate(struct cs_cost *cost, const struct cs_strategy *strategy, struct cs_estimate *estimate)
+{
+    struct cs__stage_times few_stages[STAGES_ON_STACK];
+    int32_t few_times[STAGES_ON_STACK];
+    struct cs__candidate candidate;
+    bool many = strategy->pp > STAGES_ON_STACK;
+    struct cs__stage_times *stages = many ? cs_calloc((size_t)strategy->pp, sizeof *stages) : few_stages;
+    int32_t *times = many ? cs_calloc((size_t)strategy->pp, sizeof *times) : few_times;
+    memset(estimate, 0, sizeof *estimate);
+    if (is_known(strategy, cs_strategy_micro_batches(strategy, cost->training))) {
+        find_parts(cost, strategy, times, &candidate);
+        double nic_s = 0;
+        int64_t peak_bytes = 0;
+        for (int32_t stage = 0; stage < strategy->pp; stage++) {
+            cs__stage_times(&candidate, stage, &stages[stage]);
+            nic_s = fmax(nic_s, stages[stage].nic_s * (double)candidate.n_micro_batches);
+            int64_t stage_bytes = cs__stage_peak_bytes(&candidate, stage);
+            peak_bytes = stage_bytes > peak_bytes ? stage_bytes : peak_bytes;
+            estimate->state_bytes =
+                fmax(estimate->state_bytes,
+                     (double)cost->stages[candidate.stage].stages.stages[stage].model_state_bytes);
+        }
+        double end_s = fmax(cs__pipeline_s(&candidate, stages), nic_s);
+        estimate->bound_s =
+            cost->options->jitter_frac > 0 ? 0 : fmax(0, end_s * (1 - ROUNDING_FRAC) - ROUNDING_S);
+        estimate->time_s = end_s;
+        estimate->peak_memory_bytes = peak_bytes + (int64_t)cost->reserved_bytes;
+    }
+    if (many) {
+        cs_free(stages);
+        cs_free(times);
+    }
+}

@@ -1,0 +1,126 @@
+/* Comma-separated values (RFC 4180), by header name. */
+#include "csv_priv.h"
+
+#include "cs/base/file.h"
+
+#include <string.h>
+
+#define CSV_BYTES_MAX ((size_t)256 << 20)
+#define CSV_COLUMNS_MAX 512
+
+/* One field at *at: unquoted in place. @return false when a quote is not closed. */
+static bool take_field(char **at, char **field, char *end_of, int32_t *lines)
+{
+    char *p = *at;
+    char *out = p;
+    *field = p;
+    if (*p == '"') {
+        p++;
+        for (;;) {
+            if (*p == '\0') {
+                return false;
+            }
+            if (*p == '"' && p[1] == '"') {
+                p++;
+            } else if (*p == '"') {
+                p++;
+                break;
+            }
+            *lines += *p == '\n';
+            *out++ = *p++;
+        }
+    } else {
+        while (*p && *p != ',' && *p != '\n' && *p != '\r') {
+            *out++ = *p++;
+        }
+    }
+    if (*p == '\r' && p[1] == '\n') {
+        p++;
+    }
+    if (*p && *p != ',' && *p != '\n') {
+        return false;
+    }
+    *end_of = *p;
+    *at = *p ? p + 1 : p;
+    *out = '\0';
+    return true;
+}
+
+static cs_status take_row(struct cs__csv *csv, const char *path, char **at, int32_t *line, int32_t *n,
+                          char **fields, struct cs_err *err)
+{
+    struct cs_loc loc = {path, *line, 0};
+    char end_of = ',';
+    *n = 0;
+    while (end_of == ',') {
+        if (*n >= CSV_COLUMNS_MAX) {
+            return cs_err_set(err, CS_E_LIMIT, loc, "more than %d columns", CSV_COLUMNS_MAX);
+        }
+        if (!take_field(at, &fields[(*n)++], &end_of, line)) {
+            return cs_err_set(err, CS_E_INPUT, loc, "a quoted field does not end, or text follows it");
+        }
+    }
+    *line += 1;
+    if (csv->n_columns > 0 && *n != csv->n_columns && !(*n == 1 && fields[0][0] == '\0')) {
+        return cs_err_set(err, CS_E_INPUT, loc, "%d fields, but the header has %d", (int)*n,
+                          (int)csv->n_columns);
+    }
+    return CS_OK;
+}
+
+cs_status cs__csv_load(struct cs__csv *csv, const char *path, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    size_t bytes = 0;
+    int32_t line = 1;
+    int32_t cap = 0;
+    int32_t n = 0;
+    char *fields[CSV_COLUMNS_MAX];
+    *csv = (struct cs__csv){.path = path};
+    CS_TRY(cs_file_read(path, CSV_BYTES_MAX, &csv->text, &bytes, err));
+    if (memchr(csv->text, '\0', bytes)) {
+        st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 0, 0}, "not a text file: it has NUL bytes");
+        goto out;
+    }
+    char *at = csv->text;
+    at += strncmp(at, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    CS_TRY(take_row(csv, path, &at, &line, &n, fields, err));
+    csv->n_columns = n;
+    csv->header = cs_arena_memdup(&csv->arena, fields, (size_t)n * sizeof *fields);
+    while (*at) {
+        int32_t from = line;
+        CS_TRY(take_row(csv, path, &at, &line, &n, fields, err));
+        if (n == 1 && csv->n_columns > 1) {
+            continue; /* an empty line */
+        }
+        CS_GROW(csv->rows, csv->n_rows, cap);
+        csv->rows[csv->n_rows++] =
+            (struct cs__csv_row){from, cs_arena_memdup(&csv->arena, fields, (size_t)n * sizeof *fields)};
+    }
+out:
+    return st;
+}
+
+void cs__csv_release(struct cs__csv *csv)
+{
+    cs_free(csv->text);
+    cs_free(csv->rows);
+    cs_arena_release(&csv->arena);
+    *csv = (struct cs__csv){0};
+}
+
+int32_t cs__csv_column(const struct cs__csv *csv, const char *name)
+{
+    for (int32_t i = 0; i < csv->n_columns; i++) {
+        if (strcmp(csv->header[i], name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const char *cs__csv_text(const struct cs__csv *csv, int32_t row, const char *name)
+{
+    int32_t column = cs__csv_column(csv, name);
+    return column < 0 ? "" : csv->rows[row].fields[column];
+}

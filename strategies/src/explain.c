@@ -1,0 +1,262 @@
+/* Why the winner wins. */
+#include "cs/strategies/explain.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct explainer {
+    struct cs_explanation *out;
+    const struct cs_study *study;
+    const struct cs_space *space;
+    const struct cs_search_result *result;
+    const struct cs_simulator *simulator;
+    const struct cs_strategy *winner;
+    int64_t n_fit;
+    int64_t *fit;                  /* candidates whose memory fits */
+    double *time_s, *memory_bytes; /* of these, closed form */
+};
+
+/* The one key in which two strategies differ, -1 when it is none or several. */
+static int32_t differing_key(const struct cs_strategy *a, const struct cs_strategy *b)
+{
+    int32_t found = -1;
+    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+        bool same = cs_key_get(a, (enum cs_key)key) == cs_key_get(b, (enum cs_key)key);
+        bool follows = key == CS_KEY_DP || (key == CS_KEY_OP && a->op == a->dp && b->op == b->dp);
+        if (same || follows) {
+            continue;
+        }
+        if (found >= 0) {
+            return -1;
+        }
+        found = key;
+    }
+    return found;
+}
+
+static int compare_neighbours(const void *a, const void *b)
+{
+    const struct cs_neighbour *x = a;
+    const struct cs_neighbour *y = b;
+    if (x->loss_frac < y->loss_frac || x->loss_frac > y->loss_frac) {
+        return x->loss_frac < y->loss_frac ? -1 : 1;
+    }
+    return x->candidate < y->candidate ? -1 : x->candidate > y->candidate;
+}
+
+/* Neighbours by the closed form, the best of them simulated. */
+static void find_neighbours(struct explainer *e)
+{
+    struct cs_explanation *out = e->out;
+    struct cs_neighbour *all = cs_calloc((size_t)e->n_fit + 1, sizeof *all);
+    int64_t n = 0;
+    double winner_s = out->winner.metrics.iteration_s;
+    for (int64_t i = 0; i < e->n_fit; i++) {
+        int32_t key = differing_key(e->winner, &e->space->candidates[e->fit[i]].strategy);
+        if (key >= 0) {
+            all[n++] = (struct cs_neighbour){e->fit[i], (enum cs_key)key, CS_OUTCOME_OPEN,
+                                             e->time_s[i] / winner_s - 1};
+        }
+    }
+    qsort(all, (size_t)n, sizeof *all, compare_neighbours);
+    for (int64_t i = 0; i < n && out->n_neighbours < CS_EXPLAIN_NEIGHBOURS_MAX; i++) {
+        struct cs_err ignored = {0};
+        struct cs_evaluation evaluation;
+        const struct cs_strategy *strategy = &e->space->candidates[all[i].candidate].strategy;
+        if (cs_simulator_evaluate(e->simulator, strategy, &evaluation, &ignored) == CS_OK &&
+            evaluation.simulated) {
+            all[i].outcome = evaluation.outcome;
+            all[i].loss_frac = evaluation.metrics.iteration_s / winner_s - 1;
+            out->neighbours[out->n_neighbours++] = all[i];
+        }
+    }
+    qsort(out->neighbours, (size_t)out->n_neighbours, sizeof *out->neighbours, compare_neighbours);
+    cs_free(all);
+}
+
+static cs_status prepare(const struct explainer *e, struct cs_cost *cost, struct cs_err *err)
+{
+    const struct cs_strategy **list = cs_calloc((size_t)e->space->n_open + 1, sizeof *list);
+    int64_t n = 0;
+    for (int64_t i = 0; i < e->space->n_candidates; i++) {
+        if (!e->space->candidates[i].rule) {
+            list[n++] = &e->space->candidates[i].strategy;
+        }
+    }
+    cs_status st = cs_cost_prepare(cost, list, n, err);
+    cs_free(list);
+    return st;
+}
+
+/* Candidates that fit, with their step times. */
+static cs_status find_fitting(struct explainer *e, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    double limit_bytes = cs_study_device_memory_bytes(e->study) / e->study->constraints.memory_margin;
+    struct cs_cost *cost = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
+                                       &e->simulator->options, &CS_COST_SCALE_NONE);
+    CS_TRY(prepare(e, cost, err));
+    e->fit = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->fit);
+    e->time_s = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->time_s);
+    e->memory_bytes = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->memory_bytes);
+    for (int64_t i = 0; i < e->space->n_candidates; i++) {
+        struct cs_estimate estimate;
+        if (e->space->candidates[i].rule) {
+            continue;
+        }
+        cs_cost_estimate(cost, &e->space->candidates[i].strategy, &estimate);
+        if (estimate.time_s > 0 && (double)estimate.peak_memory_bytes <= limit_bytes) {
+            e->fit[e->n_fit] = i;
+            e->time_s[e->n_fit] = estimate.time_s;
+            e->memory_bytes[e->n_fit++] = (double)estimate.peak_memory_bytes;
+        }
+    }
+out:
+    cs_cost_free(cost);
+    return st;
+}
+
+/* The winner's place on other hardware. */
+static cs_status shake(struct explainer *e, const char *what, double factor,
+                       const struct cs_cost_scale *scale, struct cs_shaken *shaken, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_estimate estimate;
+    struct cs_cost *cost = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
+                                       &e->simulator->options, scale);
+    CS_TRY(prepare(e, cost, err));
+    cs_cost_estimate(cost, e->winner, &estimate);
+    double winner_s = estimate.time_s;
+    double best_s = winner_s;
+    *shaken = (struct cs_shaken){what, factor, 1, e->result->ranking[0].candidate, 0};
+    for (int64_t i = 0; i < e->n_fit; i++) {
+        cs_cost_estimate(cost, &e->space->candidates[e->fit[i]].strategy, &estimate);
+        shaken->rank += estimate.time_s < winner_s;
+        if (estimate.time_s < best_s) {
+            best_s = estimate.time_s;
+            shaken->best = e->fit[i];
+        }
+    }
+    shaken->lost_frac = winner_s > 0 ? 1 - best_s / winner_s : 0;
+out:
+    cs_cost_free(cost);
+    return st;
+}
+
+static cs_status shake_all(struct explainer *e, struct cs_err *err)
+{
+    static const char *const what[] = {"compute", "bandwidth inside nodes", "bandwidth between nodes",
+                                       "latency"};
+    cs_status st = CS_OK;
+    for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
+        struct cs_cost_scale scale = CS_COST_SCALE_NONE;
+        double *figures[] = {&scale.compute, &scale.intra_bytes, &scale.inter_bytes, &scale.latency};
+        double factor = i % 2 ? 1 + CS_EXPLAIN_SHAKE_FRAC : 1 - CS_EXPLAIN_SHAKE_FRAC;
+        *figures[i / 2] = factor;
+        CS_TRY(shake(e, what[i / 2], factor, &scale, &e->out->shaken[i], err));
+    }
+out:
+    return st;
+}
+
+struct point {
+    double time_s, memory_bytes;
+    int64_t candidate;
+};
+
+static int compare_points(const void *a, const void *b)
+{
+    const struct point *x = a;
+    const struct point *y = b;
+    if (x->time_s < y->time_s || x->time_s > y->time_s) {
+        return x->time_s < y->time_s ? -1 : 1;
+    }
+    if (x->memory_bytes < y->memory_bytes || x->memory_bytes > y->memory_bytes) {
+        return x->memory_bytes < y->memory_bytes ? -1 : 1;
+    }
+    return x->candidate < y->candidate ? -1 : x->candidate > y->candidate;
+}
+
+/* Nothing is both faster and smaller. */
+static void find_front(struct explainer *e)
+{
+    struct point *points = cs_calloc((size_t)e->n_fit + 1, sizeof *points);
+    struct cs_explanation *out = e->out;
+    double least_bytes = (double)INFINITY;
+    out->front = cs_calloc((size_t)e->n_fit + 1, sizeof *out->front);
+    out->front_s = cs_calloc((size_t)e->n_fit + 1, sizeof *out->front_s);
+    out->front_bytes = cs_calloc((size_t)e->n_fit + 1, sizeof *out->front_bytes);
+    for (int64_t i = 0; i < e->n_fit; i++) {
+        points[i] = (struct point){e->time_s[i], e->memory_bytes[i], e->fit[i]};
+    }
+    qsort(points, (size_t)e->n_fit, sizeof *points, compare_points);
+    for (int64_t i = 0; i < e->n_fit; i++) {
+        if (points[i].memory_bytes < least_bytes) {
+            least_bytes = points[i].memory_bytes;
+            out->front[out->n_front] = points[i].candidate;
+            out->front_s[out->n_front] = points[i].time_s;
+            out->front_bytes[out->n_front++] = (int64_t)points[i].memory_bytes;
+        }
+    }
+    cs_free(points);
+}
+
+static void count_ties(struct explainer *e)
+{
+    const struct cs_ranked *ranking = e->result->ranking;
+    for (int64_t i = 1; i < e->result->n_ranked; i++) {
+        double away = fabs(ranking[i].score - ranking[0].score);
+        e->out->n_ties += away <= CS_EXPLAIN_TIE_FRAC * fabs(ranking[0].score);
+    }
+}
+
+cs_status cs_explain(struct cs_explanation *explanation, const struct cs_study *study,
+                     const struct cs_space *space, const struct cs_search_result *result,
+                     const struct cs_simulator *simulator, const struct cs_strategy *baseline,
+                     struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_trace *trace = NULL;
+    struct cs_evaluation evaluation;
+    struct explainer e = {.out = explanation,
+                          .study = study,
+                          .space = space,
+                          .result = result,
+                          .simulator = simulator,
+                          .winner = &space->candidates[result->ranking[0].candidate].strategy};
+    *explanation = (struct cs_explanation){0};
+    CS_TRY(cs_simulator_run(simulator, e.winner, &trace, &explanation->winner, &evaluation, err));
+    if (baseline) {
+        cs_trace_free(trace);
+        trace = NULL;
+        explanation->has_baseline = true;
+        explanation->baseline = *baseline;
+        CS_TRY(cs_simulator_run(simulator, baseline, &trace, &explanation->baseline_run,
+                                &explanation->baseline_evaluation, err));
+    }
+    CS_TRY(find_fitting(&e, err));
+    find_neighbours(&e);
+    find_front(&e);
+    count_ties(&e);
+    CS_TRY(shake_all(&e, err));
+out:
+    cs_trace_free(trace);
+    cs_free(e.fit);
+    cs_free(e.time_s);
+    cs_free(e.memory_bytes);
+    if (st != CS_OK) {
+        cs_explanation_release(explanation);
+    }
+    return st;
+}
+
+void cs_explanation_release(struct cs_explanation *explanation)
+{
+    cs_run_release(&explanation->winner);
+    cs_run_release(&explanation->baseline_run);
+    cs_free(explanation->front);
+    cs_free(explanation->front_s);
+    cs_free(explanation->front_bytes);
+    *explanation = (struct cs_explanation){0};
+}

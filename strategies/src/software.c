@@ -1,0 +1,184 @@
+#include "cs/strategies/software.h"
+
+#include "cs/base/yaml.h"
+
+#include <string.h>
+
+const char *const cs_software_figure_keys[] = {"kernel_time",     "pointwise_traffic", "host_launch",
+                                               "collective_time", "step_overhead",     NULL};
+
+static cs_status read_figures(struct cs_softwares *list, struct cs_software *s,
+                              const struct cs_yaml_node *map, struct cs_err *err)
+{
+    static const char *const allowed[] = {"value", "source", NULL};
+    cs_status st = CS_OK;
+    CS_TRY(cs_yaml_want(map, CS_YAML_MAP, "figures", err));
+    CS_TRY(cs_yaml_check_keys(map, cs_software_figure_keys, "figures", err));
+    for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
+        const struct cs_yaml_node *node = NULL;
+        const struct cs_yaml_node *value = NULL;
+        const char *source = NULL;
+        CS_TRY(cs_yaml_need(map, cs_software_figure_keys[f], &node, err));
+        CS_TRY(cs_yaml_check_keys(node, allowed, cs_software_figure_keys[f], err));
+        CS_TRY(cs_yaml_need(node, "value", &value, err));
+        if (f == CS_SOFTWARE_STEP_OVERHEAD) {
+            CS_TRY(cs_yaml_quantity(value, CS_UNIT_SECONDS, cs_software_figure_keys[f], &s->figure[f], err));
+        } else {
+            CS_TRY(cs_yaml_real(value, 1e-3, 1e3, cs_software_figure_keys[f], &s->figure[f], err));
+        }
+        CS_TRY(cs_yaml_opt_text(node, "source", &source, err));
+        if (!source || !*source) {
+            st = cs_err_set(err, CS_E_INPUT, node->loc, "'%s' has no source", cs_software_figure_keys[f]);
+            goto out;
+        }
+        s->figure_source[f] = cs_arena_strdup(&list->arena, source);
+    }
+out:
+    return st;
+}
+
+static cs_status read_one(struct cs_softwares *list, struct cs_software *s, const char *name,
+                          const struct cs_yaml_node *map, struct cs_err *err)
+{
+    static const char *const allowed[] = {
+        "title",          "pattern",           "source",      "flash_attention",
+        "fp32_gradients", "overlap_gradients", "gpt_dropout", "vocab",
+        "vocab_multiple", "figures",           NULL};
+    cs_status st = CS_OK;
+    const struct cs_yaml_node *figures = NULL;
+    const char *title = name;
+    const char *pattern = NULL;
+    const char *source = NULL;
+    CS_TRY(cs_yaml_want(map, CS_YAML_MAP, name, err));
+    CS_TRY(cs_yaml_check_keys(map, allowed, name, err));
+    CS_TRY(cs_yaml_opt_text(map, "title", &title, err));
+    CS_TRY(cs_yaml_opt_text(map, "pattern", &pattern, err));
+    CS_TRY(cs_yaml_opt_text(map, "source", &source, err));
+    if (!pattern || !source || !*source) {
+        st = cs_err_set(err, CS_E_INPUT, map->loc, "'%s' has no %s", name, pattern ? "source" : "pattern");
+        goto out;
+    }
+    s->name = cs_arena_strdup(&list->arena, name);
+    s->title = cs_arena_strdup(&list->arena, title);
+    s->source = cs_arena_strdup(&list->arena, source);
+    s->pattern = cs_arena_strdup(&list->arena, pattern);
+    s->vocab_multiple = 1;
+    s->vocab = 50257;
+    CS_TRY(cs_yaml_opt_bool(map, "flash_attention", &s->flash, err));
+    CS_TRY(cs_yaml_opt_bool(map, "fp32_gradients", &s->fp32_gradients, err));
+    CS_TRY(cs_yaml_opt_bool(map, "overlap_gradients", &s->overlap_gradients, err));
+    CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
+    CS_TRY(cs_yaml_opt_int(map, "vocab", 1, 1 << 24, &s->vocab, err));
+    CS_TRY(cs_yaml_opt_int(map, "vocab_multiple", 1, 1 << 16, &s->vocab_multiple, err));
+    CS_TRY(cs_yaml_need(map, "figures", &figures, err));
+    CS_TRY(read_figures(list, s, figures, err));
+out:
+    return st;
+}
+
+cs_status cs_softwares_load(struct cs_softwares *softwares, const char *path, struct cs_err *err)
+{
+    static const char *const allowed[] = {"software", NULL};
+    cs_status st = CS_OK;
+    struct cs_yaml yaml = {0};
+    const struct cs_yaml_node *map = NULL;
+    *softwares = (struct cs_softwares){0};
+    CS_TRY(cs_yaml_load_file(&yaml, path, err));
+    CS_TRY(cs_yaml_want(yaml.root, CS_YAML_MAP, "a list of software", err));
+    CS_TRY(cs_yaml_check_keys(yaml.root, allowed, "a list of software", err));
+    CS_TRY(cs_yaml_need(yaml.root, "software", &map, err));
+    CS_TRY(cs_yaml_want(map, CS_YAML_MAP, "software", err));
+    softwares->items = CS_ARENA_NEW(&softwares->arena, struct cs_software, map->n + 1);
+    for (; softwares->n < map->n; softwares->n++) {
+        CS_TRY(read_one(softwares, &softwares->items[softwares->n], map->keys[softwares->n]->text,
+                        map->items[softwares->n], err));
+    }
+    if (map->n == 0 || *softwares->items[map->n - 1].pattern) {
+        st = cs_err_set(err, CS_E_INPUT, map->loc, "the last software must have the pattern \"\"");
+    }
+out:
+    cs_yaml_release(&yaml);
+    return st;
+}
+
+void cs_softwares_release(struct cs_softwares *softwares)
+{
+    cs_arena_release(&softwares->arena);
+    *softwares = (struct cs_softwares){0};
+}
+
+struct cs_software *cs_softwares_find(const struct cs_softwares *softwares, const char *source)
+{
+    int32_t i = 0;
+    while (i < softwares->n - 1 && !strstr(source, softwares->items[i].pattern)) {
+        i++;
+    }
+    return &softwares->items[i];
+}
+
+static void write_quoted(const char *text, FILE *stream)
+{
+    (void)fputc('"', stream);
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\') {
+            (void)fputc('\\', stream);
+        }
+        (void)fputc(*c, stream);
+    }
+    (void)fputc('"', stream);
+}
+
+static const char *word(bool value)
+{
+    return value ? "true" : "false";
+}
+
+void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
+{
+    (void)fputs(
+        "# Training software: facts that change a step, and figures by which it stands apart from the chip's "
+        "own. A\n"
+        "# run's software is the first entry whose pattern is in the name of its source; the last matches "
+        "everything.\n"
+        "# Ratios are to the figures of chips and servers; `clustersim calibrate` fits them and writes this "
+        "file.\n"
+        "#   kernel_time        time of every kernel\n"
+        "#   pointwise_traffic  memory traffic of norms, activations, softmax (kernels that are not fused)\n"
+        "#   host_launch        host's time to launch a kernel\n"
+        "#   collective_time    time on the links\n"
+        "#   step_overhead      a step's fixed cost: data, loss scaling, logging\n\nsoftware:\n",
+        stream);
+    for (int32_t i = 0; i < softwares->n; i++) {
+        const struct cs_software *s = &softwares->items[i];
+        (void)fprintf(stream, "\n  %s:\n    title: ", s->name);
+        write_quoted(s->title, stream);
+        (void)fputs("\n    pattern: ", stream);
+        write_quoted(s->pattern, stream);
+        (void)fputs("\n    source: ", stream);
+        write_quoted(s->source, stream);
+        (void)fprintf(stream,
+                      "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
+                      "    gpt_dropout: %g\n    vocab: %lld\n    vocab_multiple: %lld\n    figures:\n",
+                      word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients),
+                      s->gpt_dropout_frac, (long long)s->vocab, (long long)s->vocab_multiple);
+        for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
+            bool seconds = f == CS_SOFTWARE_STEP_OVERHEAD;
+            (void)fprintf(stream, "      %s: {value: %.4g%s, source: ", cs_software_figure_keys[f],
+                          s->figure[f], seconds ? "s" : "");
+            write_quoted(s->figure_source[f], stream);
+            (void)fputs("}\n", stream);
+        }
+    }
+}
+
+void cs_software_apply(const struct cs_software *software, struct cs_chip *chip)
+{
+    double time = software->figure[CS_SOFTWARE_KERNEL_TIME];
+    double traffic = software->figure[CS_SOFTWARE_POINTWISE_TRAFFIC];
+    for (int32_t k = 0; k < CS_N_OPKINDS; k++) {
+        bool pointwise = k >= CS_OPKIND_SOFTMAX && k <= CS_OPKIND_GATHER;
+        chip->opkind_peak_frac[k] /= time;
+        chip->opkind_memory_frac[k] /= time * (pointwise ? traffic : 1);
+    }
+    chip->host_launch_s *= software->figure[CS_SOFTWARE_HOST_LAUNCH];
+}

@@ -1,0 +1,288 @@
+/* Mixtures of experts, latent attention, multi-token prediction, context parallelism. */
+#include "cs_test.h"
+#include "workload_fixture.h"
+
+#include <math.h>
+
+static double state_of_ranks(const struct cs_trace *trace)
+{
+    double sum = 0;
+    for (int32_t rank = 0; rank < trace->n_ranks; rank++) {
+        sum += trace->programs[trace->program_of_rank[rank]].state_bytes;
+    }
+    return sum;
+}
+
+/** Parameters of all routed experts. */
+static double expert_params(const struct cs_model *model)
+{
+    return 3.0 * (double)(model->hidden * model->expert_ffn) * model->n_experts *
+           (model->n_layers - model->first_dense_layers);
+}
+
+START_TEST(test_state)
+{
+    /* Weights 2, gradients 4, states 12 bytes a parameter; every rank's sum is the model's, times the copies:
+     * dp * cp of the dense parameters, dp * cp * mp / ep of each expert; states once per copy group of op. */
+    static const struct {
+        const char *strategy;
+        double dense_states, expert_states; /* copies of the optimizer states */
+        double dense, experts;              /* copies of the rest */
+    } rows[] = {
+        {"dp=4", 4, 4, 4, 4},
+        {"dp=4,ep=2", 4, 2, 4, 2},
+        {"dp=4,ep=4,pp=2", 4, 1, 4, 1},
+        {"dp=4,ep=2,op=4", 1, 1, 4, 2},
+        {"dp=8,ep=2,op=2", 4, 2, 8, 4},
+        {"dp=2,cp=2,ep=4", 4, 1, 4, 1},
+        {"dp=8,ep=4,op=8,pp=2,vpp=2,schedule=interleaved", 1, 1, 8, 2},
+    };
+    struct cs_model model = workload_moe(10, false);
+    struct cs_training training = workload_training(&model, 64, 1024);
+    struct cs_trace *trace = workload_trace(&model, &training, rows[_i].strategy);
+    double experts = expert_params(&model);
+    double dense = (double)cs_model_params(&model) - experts;
+    double want = 6 * (dense * rows[_i].dense + experts * rows[_i].experts) +
+                  12 * (dense * rows[_i].dense_states + experts * rows[_i].expert_states);
+    ck_assert_double_eq_tol(state_of_ranks(trace), want, 1.0);
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_state_zero3)
+{
+    struct cs_model model = workload_moe(10, false);
+    struct cs_training training = workload_training(&model, 64, 1024);
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=8,ep=2,op=8,zero=3");
+    ck_assert_double_eq_tol(state_of_ranks(trace) / trace->model_state_bytes, 1.0, 1e-6);
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_exchange)
+{
+    /* A layer: two exchanges forward, two backward, each of tokens * chosen * hidden elements. */
+    struct cs_model model = workload_moe(4, false);
+    struct cs_training training = workload_training(&model, 8, 1024);
+    static const char *const strategies[] = {"dp=4,ep=4", "dp=4,mp=2,sp=true,ep=8", "dp=2,cp=2,ep=4"};
+    static const int64_t ranks_per_sequence[] = {1, 2, 2};
+    struct cs_trace *trace = workload_trace(&model, &training, strategies[_i]);
+    for (int32_t backward = 0; backward < 2; backward++) {
+        int64_t bytes;
+        int32_t n = workload_count(
+            trace, workload_block(trace, 0, backward ? "backward" : "forward"),
+            (struct workload_filter){
+                .type = IS(CS_OP_COLLECTIVE), .coll = IS(CS_COLL_ALL_TO_ALL), .comm = "ep", .layer = IS(3)},
+            &bytes);
+        ck_assert_int_eq(n, 2);
+        ck_assert_int_eq(bytes, 2 * 1024 / ranks_per_sequence[_i] * 2 * 512 * 2);
+        n = workload_count(trace, workload_block(trace, 0, backward ? "backward" : "forward"),
+                           (struct workload_filter){.comm = "ep", .layer = IS(1)}, &bytes);
+        ck_assert_int_eq(n, 0);
+    }
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_expert_gradients)
+{
+    /* Reduced over the copies of the experts, not over dp. */
+    struct cs_model model = workload_moe(4, false);
+    struct cs_training training = workload_training(&model, 8, 1024);
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=8,ep=4");
+    int64_t bytes;
+    workload_count(trace, workload_block(trace, 0, "backward (last)"),
+                   (struct workload_filter){.comm = "expert-dp"}, &bytes);
+    ck_assert_int_eq(bytes, (int64_t)(expert_params(&model) / 4 * 4));
+    for (int32_t c = 0; c < trace->n_comms; c++) {
+        const struct cs_comm *comm = &trace->comms[c];
+        if (strcmp(comm->name, "expert-dp") == 0) {
+            ck_assert_int_eq(comm->n_groups, 4);
+            ck_assert_int_eq(comm->members[1] - comm->members[0], 4);
+        } else if (strcmp(comm->name, "ep") == 0) {
+            ck_assert_int_eq(comm->n_groups, 2);
+            ck_assert_int_eq(comm->members[1] - comm->members[0], 1);
+        }
+    }
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_capacity)
+{
+    /* Rows are multiplied by the capacity factor, model flops are not. */
+    struct cs_model model = workload_moe(4, false);
+    struct cs_training training = workload_training(&model, 8, 1024);
+    int64_t bytes[2];
+    double flop[2];
+    for (int32_t i = 0; i < 2; i++) {
+        model.capacity_factor = i == 0 ? 0 : 1.5;
+        struct cs_trace *trace = workload_trace(&model, &training, "dp=4,ep=4");
+        workload_count(trace, workload_block(trace, 0, "forward"), (struct workload_filter){.comm = "ep"},
+                       &bytes[i]);
+        flop[i] = trace->model_flop;
+        cs_trace_free(trace);
+    }
+    ck_assert_int_eq(bytes[1], bytes[0] * 3 / 2);
+    ck_assert(flop[0] == flop[1]);
+}
+END_TEST
+
+START_TEST(test_deepseek)
+{
+    /* DeepSeek-V3, arXiv 2412.19437: 671 billion parameters, 37 active; 14 more for multi-token prediction of
+     * which 2 * 0.93 are the shared embedding and head. */
+    struct cs_model model = workload_model("deepseek-v3");
+    ck_assert_double_eq_tol((double)cs_model_params(&model) / 671.03e9, 1.0, 1e-4);
+    ck_assert_double_eq_tol((double)cs_model_active_params(&model) / 37e9, 1.0, 0.02);
+    double mtp = (double)(cs_model_trained_params(&model) - cs_model_params(&model));
+    ck_assert_double_eq_tol((mtp + 2.0 * 129280 * 7168) / 14e9, 1.0, 0.05);
+    /* Forward work of a token: twice the parameters that multiply it, and attention s (192 + 128) 128 heads.
+     */
+    double s = 4096;
+    model.n_mtp_layers = 0;
+    double norms = 61.0 * (2 * 7168 + 1536 + 512) + 7168;
+    double multiplied = (double)cs_model_active_params(&model) - 129280.0 * 7168 - norms;
+    double want = 6 * multiplied + 6.0 * s * (192 + 128) * 128 * 61;
+    ck_assert_double_eq_tol(cs_model_step_flop(&model, s, 4096) / s / want, 1.0, 1e-6);
+    cs_model_release(&model);
+}
+END_TEST
+
+START_TEST(test_latent_flash)
+{
+    /* The fused core: half of q k (width k) and of the weights times v (width v) forward, three and two of
+     * them backward; everything else as without it. */
+    struct cs_model model = workload_moe(6, true);
+    struct cs_training training = workload_training(&model, 4, 1024);
+    struct cs_trace_totals totals[2];
+    for (int32_t flash = 0; flash < 2; flash++) {
+        training.flash_attention = flash == 1;
+        struct cs_trace *trace = workload_trace(&model, &training, "dp=1");
+        cs_trace_program_totals(trace, 0, &totals[flash]);
+        cs_trace_free(trace);
+    }
+    const double k = 48;
+    const double v = 32;
+    const double square =
+        2.0 * 1024 * 1024 * 16 * 4 * 7; /* per width: heads, sequences, layers and the module */
+    ck_assert_double_eq_tol(totals[0].compute_flop - totals[1].compute_flop,
+                            square * (3 * (k + v) - 0.5 * (k + v) - 0.5 * (3 * k + 2 * v)),
+                            1e-9 * totals[0].compute_flop);
+}
+END_TEST
+
+START_TEST(test_mixtral)
+{
+    struct cs_model model = workload_model("mixtral-8x7b");
+    ck_assert_int_eq(cs_model_params(&model), INT64_C(46702792704));
+    ck_assert_double_eq_tol((double)cs_model_active_params(&model) / 12.88e9, 1.0, 1e-3);
+    cs_model_release(&model);
+}
+END_TEST
+
+START_TEST(test_ring)
+{
+    /* cp - 1 hops of keys and values forward; backward cp - 1 of them and cp of their gradients. */
+    struct cs_model model = workload_model("llama3-8b");
+    model.n_layers = 2;
+    struct cs_training training = workload_training(&model, 8, 8192);
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=2,cp=4");
+    const int64_t pair = 2 * 8192 / 4 * 8 * 128 * 2;
+    int64_t bytes;
+    int32_t n = workload_count(trace, workload_block(trace, 0, "forward"),
+                               (struct workload_filter){.type = IS(CS_OP_SEND), .layer = IS(1)}, &bytes);
+    ck_assert_int_eq(n, 3);
+    ck_assert_int_eq(bytes, 3 * pair);
+    workload_count(trace, workload_block(trace, 0, "backward"),
+                   (struct workload_filter){.type = IS(CS_OP_SEND), .layer = IS(1)}, &bytes);
+    ck_assert_int_eq(bytes, (3 + 4) * pair);
+    /* The work of attention is shared out evenly: as much as on one rank, in total. */
+    struct cs_trace *one = workload_trace(&model, &training, "dp=2");
+    struct cs_trace_totals totals[2];
+    cs_trace_program_totals(trace, 0, &totals[0]);
+    cs_trace_program_totals(one, 0, &totals[1]);
+    ck_assert_double_eq_tol(totals[0].compute_flop * 4 / totals[1].compute_flop, 1.0, 1e-12);
+    /* Parameters are copies along cp: gradients are reduced over dp * cp. */
+    n = workload_count(trace, workload_block(trace, 0, "backward (last)"),
+                       (struct workload_filter){.comm = "dp"}, &bytes);
+    ck_assert_int_eq(bytes, 4 * cs_model_params(&model));
+    cs_trace_free(trace);
+    cs_trace_free(one);
+    cs_model_release(&model);
+}
+END_TEST
+
+START_TEST(test_ulysses)
+{
+    /* q, k, v to heads and the result back: four exchanges of one rank's part (k and v of 8 heads, q and the
+     * result of 32), and as many backward with one more: the projection's kept operand is attention's. */
+    struct cs_model model = workload_model("llama3-8b");
+    model.n_layers = 2;
+    struct cs_training training = workload_training(&model, 8, 8192);
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=2,cp=4,cp_kind=ulysses");
+    const int64_t head = 8192 / 4 * 128 * 2;
+    for (int32_t backward = 0; backward < 2; backward++) {
+        int64_t bytes;
+        int32_t n = workload_count(
+            trace, workload_block(trace, 0, backward ? "backward" : "forward"),
+            (struct workload_filter){.coll = IS(CS_COLL_ALL_TO_ALL), .comm = "cp", .layer = IS(1)}, &bytes);
+        ck_assert_int_eq(n, 4 + backward);
+        ck_assert_int_eq(bytes, ((2 + backward) * 32 + 2 * 8) * head);
+    }
+    cs_trace_free(trace);
+    cs_model_release(&model);
+}
+END_TEST
+
+START_TEST(test_rules)
+{
+    static const struct {
+        bool moe;
+        const char *strategy, *rule;
+    } rows[] = {
+        {true, "dp=4,mp=2,ep=8", "experts-need-sp"},
+        {true, "dp=4,mp=2,sp=true,ep=8", NULL},
+        {true, "dp=6,ep=3", "ep-fits"},
+        {true, "dp=2,ep=16", "ep-fits"},
+        {false, "dp=4,ep=4", "ep-fits"},
+        {false, "cp=3", "cp-fits"},
+        {false, "cp=16,cp_kind=ulysses", "ulysses-heads"},
+        {false, "cp=8,cp_kind=ulysses", NULL},
+        {false, "cp=4,mp=2,sp=true", NULL},
+    };
+    struct cs_model model = rows[_i].moe ? workload_moe(10, false) : workload_model("llama3-8b");
+    struct cs_training training = workload_training(&model, 48, 1024);
+    struct cs_strategy s = workload_strategy(rows[_i].strategy);
+    struct cs_cluster_shape shape = {.n_devices = s.dp * s.mp * s.cp * s.pp, .devices_per_node = 8};
+    char why[256];
+    const char *rule = cs_strategy_check(&s, &model, &training, &shape, why, sizeof why);
+    ck_assert_msg((rule == NULL) == (rows[_i].rule == NULL) &&
+                      (rule == NULL || strcmp(rule, rows[_i].rule) == 0),
+                  "%s: %s (%s)", rows[_i].strategy, rule ? rule : "fits", why);
+    cs_model_release(&model);
+}
+END_TEST
+
+static Suite *moe_suite(void)
+{
+    Suite *suite = suite_create("experts");
+    TCase *c = tcase_create("experts");
+    tcase_add_loop_test(c, test_state, 0, 7);
+    tcase_add_test(c, test_state_zero3);
+    tcase_add_loop_test(c, test_exchange, 0, 3);
+    tcase_add_test(c, test_expert_gradients);
+    tcase_add_test(c, test_capacity);
+    tcase_add_test(c, test_deepseek);
+    tcase_add_test(c, test_mixtral);
+    tcase_add_test(c, test_latent_flash);
+    suite_add_tcase(suite, c);
+    TCase *context = tcase_create("context");
+    tcase_add_test(context, test_ring);
+    tcase_add_test(context, test_ulysses);
+    tcase_add_loop_test(context, test_rules, 0, 9);
+    suite_add_tcase(suite, context);
+    return suite;
+}
+
+CS_TEST_MAIN(moe_suite)

@@ -1,0 +1,198 @@
+/* Options of a training: overlapped tensor-parallel communication, kept communication, offload, swap,
+ * optimizers, fp8, gradient types. */
+#include "cs_test.h"
+#include "workload_fixture.h"
+
+static struct cs_model model;
+static struct cs_training training;
+
+static void setup(void)
+{
+    model = workload_gpt(4, 512, 8, 4096);
+    model.dropout_frac = 0;
+    training = workload_training(&model, 8, 1024);
+}
+
+static void totals_of(const char *strategy, struct cs_trace_totals *totals, struct cs_mem_peak *peak)
+{
+    struct cs_trace *trace = workload_trace(&model, &training, strategy);
+    cs_trace_program_totals(trace, 0, totals);
+    cs_trace_memory(trace, 0, peak);
+    cs_trace_free(trace);
+}
+
+START_TEST(test_overlap_moves_as_much)
+{
+    /* The same work and the same bytes, on the lane of tensor-parallel communication. */
+    static const char *const rows[] = {"mp=4,half_batches=2", "mp=4,fused_tp=true",
+                                       "mp=4,sp=true,half_batches=2", "mp=4,sp=true,fused_tp=true",
+                                       "mp=4,sp=true,fused_tp=true,recompute=full"};
+    static const char *const plain[] = {"mp=4", "mp=4", "mp=4,sp=true", "mp=4,sp=true",
+                                        "mp=4,sp=true,recompute=full"};
+    struct cs_trace_totals a;
+    struct cs_trace_totals b;
+    struct cs_mem_peak peak_a;
+    struct cs_mem_peak peak_b;
+    totals_of(plain[_i], &a, &peak_a);
+    totals_of(rows[_i], &b, &peak_b);
+    ck_assert_double_eq_tol(b.compute_flop / a.compute_flop, 1.0, 1e-9);
+    for (int32_t c = 0; c < CS_N_COLLS; c++) {
+        ck_assert_double_eq_tol(b.coll_bytes[c], a.coll_bytes[c], 1e-6 * a.coll_bytes[c] + 1);
+    }
+    ck_assert_int_eq(peak_a.total_bytes, peak_b.total_bytes);
+    struct cs_trace *trace = workload_trace(&model, &training, rows[_i]);
+    const struct cs_block *block = workload_block(trace, 0, "forward");
+    for (int32_t i = 0; i < block->n_ops; i++) {
+        const struct cs_op *op = &block->ops[i];
+        if (op->type == CS_OP_COLLECTIVE && op->layer >= 0) {
+            ck_assert_str_eq(trace->comms[op->comm].name, "tp-async");
+            ck_assert_int_ne(op->stream, CS_STREAM_COMPUTE);
+        }
+    }
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_kept_communication)
+{
+    /* Full recomputation: a set of tensor-parallel collectives less, against their results being kept. */
+    struct cs_trace_totals a;
+    struct cs_trace_totals b;
+    struct cs_mem_peak peak_a;
+    struct cs_mem_peak peak_b;
+    totals_of("mp=4,recompute=full", &a, &peak_a);
+    totals_of("mp=4,recompute=full,keep_comm=true", &b, &peak_b);
+    const double sbh = 1024.0 * 512 * 2;
+    ck_assert_double_eq_tol(a.coll_bytes[CS_COLL_ALL_REDUCE] - b.coll_bytes[CS_COLL_ALL_REDUCE],
+                            8 * 4 * 2 * sbh, 1);
+    struct cs_trace *trace = workload_trace(&model, &training, "mp=4,recompute=full,keep_comm=true");
+    int64_t bytes;
+    workload_count(
+        trace, workload_block(trace, 0, "forward"),
+        (struct workload_filter){.type = IS(CS_OP_ALLOC), .mem = IS(CS_MEM_ACTIVATIONS), .layer = IS(1)},
+        &bytes);
+    ck_assert_int_eq(bytes, 3 * (int64_t)sbh);
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_offload)
+{
+    struct cs_trace_totals totals;
+    struct cs_mem_peak with;
+    struct cs_mem_peak without;
+    totals_of("dp=2", &totals, &without);
+    totals_of("dp=2,offload_optimizer=true", &totals, &with);
+    ck_assert_int_eq(without.final_bytes - with.final_bytes, 12 * cs_model_params(&model));
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=2,offload_optimizer=true");
+    ck_assert_int_eq(workload_count(trace, workload_block(trace, 0, "epilogue"),
+                                    (struct workload_filter){.label = "optimizer.swap"}, &(int64_t){0}),
+                     1);
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_swap)
+{
+    /* Pipelines keep several micro-batches: on the host, but for the layer at hand and the next. */
+    struct cs_trace_totals totals;
+    struct cs_mem_peak with;
+    struct cs_mem_peak without;
+    model.n_layers = 16;
+    totals_of("pp=4", &totals, &without);
+    totals_of("pp=4,swap_activations=true", &totals, &with);
+    ck_assert_int_lt(with.by_category_bytes[CS_MEM_ACTIVATIONS],
+                     without.by_category_bytes[CS_MEM_ACTIVATIONS] / 3);
+}
+END_TEST
+
+START_TEST(test_gradient_sync)
+{
+    static const struct {
+        enum cs_dtype gradient;
+        bool fp32_sync;
+        int32_t bytes;
+    } rows[] = {{CS_DTYPE_FP32, false, 4}, {CS_DTYPE_BF16, false, 2}, {CS_DTYPE_BF16, true, 4}};
+    training.gradient_dtype = rows[_i].gradient;
+    training.gradient_fp32_sync = rows[_i].fp32_sync;
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=4");
+    int64_t bytes;
+    workload_count(trace, workload_block(trace, 0, "backward (last)"), (struct workload_filter){.comm = "dp"},
+                   &bytes);
+    ck_assert_int_eq(bytes, rows[_i].bytes * cs_model_params(&model));
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_optimizers)
+{
+    /* Bytes a parameter: weight 2, gradient 4, master copy 4, AdamW's two moments 8, one of SGD and Muon 4.
+     */
+    static const struct {
+        enum cs_optimizer optimizer;
+        int32_t bytes;
+    } rows[] = {{CS_OPT_ADAMW, 18}, {CS_OPT_SGD, 14}, {CS_OPT_MUON, 14}};
+    training.optimizer = rows[_i].optimizer;
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=2");
+    ck_assert_double_eq_tol(trace->programs[0].state_bytes, rows[_i].bytes * (double)cs_model_params(&model),
+                            0.5);
+    /* Muon: five steps of 4 a a b + 2 a a a for every matrix; q, k, v, projection, the MLP's two and the
+     * head. */
+    const struct cs_block *block = workload_block(trace, 0, "epilogue");
+    double flop = 0;
+    for (int32_t i = 0; i < block->n_ops; i++) {
+        const struct cs_op *op = &block->ops[i];
+        if (strcmp(trace->labels[op->label], "optimizer.newton_schulz") == 0) {
+            flop = trace->costs[op->cost].flop;
+        }
+    }
+    const double h = 512;
+    double square = 6 * h * h * h;
+    double wide = 4 * h * h * 4 * h + 2 * h * h * h;
+    double head = 4 * h * h * 4096 + 2 * h * h * h;
+    /* q, k and v are cut by heads: hidden x heads against head_dim. */
+    double d = 64;
+    double qkv = 3 * (4 * d * d * (h * 8) + 2 * d * d * d);
+    (void)head;
+    ck_assert_double_eq_tol(
+        flop, rows[_i].optimizer == CS_OPT_MUON ? 5 * (4 * (qkv + square + 2 * wide) + head) : 0,
+        1e-3 * (flop + 1));
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_fp8)
+{
+    /* Products are in fp8, everything is held in bf16. */
+    training.dtype = CS_DTYPE_FP8;
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=2");
+    ck_assert_double_eq_tol(trace->programs[0].state_bytes, 18 * (double)cs_model_params(&model), 0.5);
+    const struct cs_block *block = workload_block(trace, 0, "forward");
+    for (int32_t i = 0; i < block->n_ops; i++) {
+        const struct cs_op *op = &block->ops[i];
+        if (op->type == CS_OP_COMPUTE) {
+            const struct cs_op_cost *cost = &trace->costs[op->cost];
+            ck_assert_int_eq(cost->dtype, cost->kind == CS_OPKIND_MATMUL ? CS_DTYPE_FP8 : CS_DTYPE_BF16);
+        }
+    }
+    cs_trace_free(trace);
+}
+END_TEST
+
+static Suite *options_suite(void)
+{
+    Suite *suite = suite_create("options");
+    TCase *c = tcase_create("options");
+    tcase_add_checked_fixture(c, setup, NULL);
+    tcase_add_loop_test(c, test_overlap_moves_as_much, 0, 5);
+    tcase_add_test(c, test_kept_communication);
+    tcase_add_test(c, test_offload);
+    tcase_add_test(c, test_swap);
+    tcase_add_loop_test(c, test_gradient_sync, 0, 3);
+    tcase_add_loop_test(c, test_optimizers, 0, 3);
+    tcase_add_test(c, test_fp8);
+    suite_add_tcase(suite, c);
+    return suite;
+}
+
+CS_TEST_MAIN(options_suite)

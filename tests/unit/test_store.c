@@ -1,0 +1,256 @@
+/* The store of results: what was handed over is there, whatever happens. */
+#include "cs_test.h"
+
+#include "cs/reports/store.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define VERSION "1.0 test"
+
+static char path[64];
+static struct cs_study study;
+static struct cs_run_options options;
+
+static void set_up(void)
+{
+    struct cs_err err = {0};
+    const struct cs_study_source source = {.data_dir = CS_TEST_SOURCE_DIR, .path = "llama3-70b-64"};
+    ck_assert_ok(cs_study_load(&study, &source, &err), &err);
+    cs_run_options_init(&options);
+    snprintf(path, sizeof path, "/tmp/clustersim-test-XXXXXX");
+    close(mkstemp(path)); /* an empty file is a new store */
+}
+
+static void tear_down(void)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    for (int32_t i = 0; i < CS_COUNT(suffixes); i++) {
+        char name[96];
+        snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+        unlink(name);
+    }
+    cs_study_release(&study);
+}
+
+static struct cs_store *open_store(void)
+{
+    struct cs_err err = {0};
+    struct cs_store *store = NULL;
+    ck_assert_ok(cs_store_open(&store, path, VERSION, &err), &err);
+    ck_assert_ok(cs_store_study(store, &study, &options, &err), &err);
+    return store;
+}
+
+static void refuses(const char *text)
+{
+    struct cs_err err = {0};
+    struct cs_store *store = NULL;
+    ck_assert_int_eq(cs_store_open(&store, path, VERSION, &err), CS_E_INPUT);
+    ck_assert_ptr_null(store);
+    ck_assert_str_eq(err.file, path);
+    ck_assert_msg(strstr(err.text, text) != NULL, "'%s' is not in '%s'", text, err.text);
+}
+
+/* The n-th of many strategies, and a result that is its own. */
+static struct cs_strategy strategy_of(int32_t n)
+{
+    struct cs_strategy strategy;
+    cs_strategy_init(&strategy);
+    strategy.dp = n + 1;
+    return strategy;
+}
+
+static void save(struct cs_store *store, int32_t n)
+{
+    struct cs_evaluation evaluation;
+    struct cs_strategy strategy = strategy_of(n);
+    memset(&evaluation, 0, sizeof evaluation);
+    evaluation.outcome = CS_OUTCOME_OK;
+    evaluation.simulated = true;
+    evaluation.metrics.iteration_s = n + 0.1;
+    const struct cs_search_memory *memory = cs_store_memory(store);
+    memory->save(memory->context, &strategy, &evaluation);
+}
+
+static bool knows(struct cs_store *store, int32_t n)
+{
+    struct cs_evaluation evaluation;
+    struct cs_strategy strategy = strategy_of(n);
+    const struct cs_search_memory *memory = cs_store_memory(store);
+    bool found = memory->lookup(memory->context, &strategy, &evaluation);
+    if (found) {
+        ck_assert(evaluation.simulated);
+        ck_assert_double_eq(evaluation.metrics.iteration_s, n + 0.1);
+    }
+    return found;
+}
+
+START_TEST(test_remembers)
+{
+    struct cs_err err = {0};
+    struct cs_store *store = open_store();
+    ck_assert(!knows(store, 1));
+    save(store, 1);
+    ck_assert(knows(store, 1));
+    cs_store_close(store);
+    store = open_store();
+    ck_assert(knows(store, 1));
+    ck_assert(!knows(store, 2));
+    ck_assert_int_eq(cs_store_n_results(store), 1);
+    study.training.global_batch *= 2; /* another study */
+    ck_assert_ok(cs_store_study(store, &study, &options, &err), &err);
+    ck_assert(!knows(store, 1));
+    cs_store_close(store);
+    cs_store_close(NULL);
+}
+END_TEST
+
+START_TEST(test_hash_sees)
+{
+    uint64_t before = cs_store_study_hash(&study, &options);
+    struct cs_run_options other = options;
+    ck_assert(cs_store_study_hash(&study, &other) == before);
+    other.algorithm[CS_COLL_ALL_REDUCE] = CS_ALGO_RING;
+    ck_assert(cs_store_study_hash(&study, &other) != before);
+    other = options;
+    other.fidelity = CS_FIDELITY_FULL;
+    ck_assert(cs_store_study_hash(&study, &other) != before);
+    study.training.seq_length++;
+    ck_assert(cs_store_study_hash(&study, &options) != before);
+}
+END_TEST
+
+START_TEST(test_refuses)
+{
+    struct cs_err err = {0};
+    struct cs_store *store = NULL;
+    ck_assert_ok(cs_store_open(&store, path, "0.9", &err), &err);
+    cs_store_close(store);
+    refuses("another version");
+    FILE *file = fopen(path, "wb");
+    for (int32_t i = 0; i < 2000; i++) {
+        fputs("this is a letter, not a store\n", file);
+    }
+    fclose(file);
+    refuses("is no store");
+    snprintf(path, sizeof path, "/tmp/no-such-folder/store");
+    ck_assert_int_eq(cs_store_open(&store, path, VERSION, &err), CS_E_IO);
+}
+END_TEST
+
+/* A writer that is killed in the middle of its work: what it said to have handed over is there. */
+START_TEST(test_killed)
+{
+    int fds[2];
+    ck_assert_int_eq(pipe(fds), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct cs_store *store = open_store();
+        for (int32_t n = 0;; n++) {
+            save(store, n);
+            if (write(fds[1], "x", 1) != 1) {
+                _exit(1);
+            }
+        }
+    }
+    close(fds[1]);
+    int32_t n_said = 0;
+    char byte;
+    while (n_said < 150 + 37 * _i && read(fds[0], &byte, 1) == 1) {
+        n_said++;
+    }
+    kill(child, SIGKILL);
+    while (read(fds[0], &byte, 1) == 1) {
+        n_said++;
+    }
+    waitpid(child, NULL, 0);
+    struct cs_store *store = open_store();
+    for (int32_t n = 0; n < n_said; n++) {
+        ck_assert_msg(knows(store, n), "result %d of %d is lost", n, n_said);
+    }
+    cs_store_close(store);
+    close(fds[0]);
+}
+END_TEST
+
+#define N_WRITERS 3
+#define N_EACH 100
+
+START_TEST(test_several_writers)
+{
+    pid_t children[N_WRITERS];
+    for (int32_t w = 0; w < N_WRITERS; w++) {
+        children[w] = fork();
+        if (children[w] == 0) {
+            struct cs_store *store = open_store(); /* all of them make it at once */
+            for (int32_t n = 0; n < N_EACH; n++) {
+                save(store, w * N_EACH / 2 + n); /* half of them twice */
+            }
+            int status = cs_store_problem(store) != NULL;
+            cs_store_close(store);
+            _exit(status);
+        }
+    }
+    for (int32_t w = 0; w < N_WRITERS; w++) {
+        int status = 1;
+        waitpid(children[w], &status, 0);
+        ck_assert_int_eq(status, 0);
+    }
+    struct cs_store *store = open_store();
+    ck_assert_int_eq(cs_store_n_results(store), N_EACH * (N_WRITERS + 1) / 2);
+    cs_store_close(store);
+}
+END_TEST
+
+START_TEST(test_full_disk)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct cs_store *store = open_store();
+        const struct rlimit limit = {200000, 200000};
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &limit);
+        for (int32_t n = 0; n < 2000 && !cs_store_problem(store); n++) {
+            save(store, n);
+        }
+        const char *problem = cs_store_problem(store);
+        bool good = problem && strstr(problem, path) && strstr(problem, "no longer stored") &&
+                    knows(store, 0); /* what is in it can still be read */
+        save(store, 5000);
+        cs_store_close(store);
+        _exit(good ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    ck_assert_int_eq(status, 0);
+    struct cs_store *store = open_store();
+    ck_assert(knows(store, 0));
+    save(store, 6000);
+    ck_assert_ptr_null(cs_store_problem(store));
+    ck_assert(knows(store, 6000));
+    cs_store_close(store);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("store");
+    TCase *c = tcase_create("store");
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, set_up, tear_down);
+    tcase_add_test(c, test_remembers);
+    tcase_add_test(c, test_hash_sees);
+    tcase_add_test(c, test_refuses);
+    tcase_add_loop_test(c, test_killed, 0, 4);
+    tcase_add_test(c, test_several_writers);
+    tcase_add_test(c, test_full_disk);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+CS_TEST_MAIN(suite)

@@ -1,0 +1,358 @@
+/* Sweeps and plans: what their blocks mean, and that a plan is what a loop over searches finds. */
+#include "cs/strategies/plan.h"
+#include "cs/strategies/sweep.h"
+
+#include "cs_test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define STUDY_FILE "test_sweep_study.yaml"
+
+static struct cs_study_source write_study(const char *text)
+{
+    FILE *file = fopen(STUDY_FILE, "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+    return (struct cs_study_source){.data_dir = CS_TEST_SOURCE_DIR, .path = "./" STUDY_FILE};
+}
+
+static void teardown(void)
+{
+    unlink(STUDY_FILE);
+}
+
+#define SMALL                                                                                                \
+    "model: llama3-8b\n"                                                                                     \
+    "platform: {server: 910b-10to1, nodes: 1}\n"                                                             \
+    "training: {global_batch: 32, seq_length: 2048}\n"                                                       \
+    "strategy: {mp: [4, 8], pp: [1, 2], op: dp, sp: true, recompute: [none, full]}\n"
+
+/* ---- axes ---- */
+
+static const struct {
+    const char *text;
+    int32_t n;
+    const char *key, *first, *last;
+} good_axes[] = {
+    {"nodes=8,16,32", 3, "platform.nodes", "8", "32"},
+    {"ratio=1..20", 20, "platform.ratio", "1", "20"},
+    {"ratio=1..2+0.25", 5, "platform.ratio", "1", "2"},
+    {"devices=64..4096*2", 7, "platform.devices", "64", "4096"},
+    {"training.seq_length=4096", 1, "training.seq_length", "4096", "4096"},
+    {"platform.dims=[4, 2], [2,4]", 2, "platform.dims", "[4, 2]", "[2,4]"},
+};
+
+START_TEST(test_good_axis)
+{
+    struct cs_err err = {0};
+    struct cs_sweep sweep = {0};
+    ck_assert_ok(cs_sweep_add(&sweep, good_axes[_i].text, CS_NOLOC, &err), &err);
+    const struct cs_sweep_axis *axis = &sweep.axes[0];
+    ck_assert_int_eq(sweep.n_axes, 1);
+    ck_assert_int_eq(axis->n, good_axes[_i].n);
+    ck_assert_str_eq(axis->keys[0], good_axes[_i].key);
+    ck_assert_str_eq(axis->values[0], good_axes[_i].first);
+    ck_assert_str_eq(axis->values[axis->n - 1], good_axes[_i].last);
+    cs_sweep_release(&sweep);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    cs_status code;
+    const char *part;
+} bad_axes[] = {
+    {"nodes", CS_E_INPUT, "expected KEY=LIST"},
+    {"nodes=", CS_E_INPUT, "expected KEY=LIST"},
+    {"=1,2", CS_E_INPUT, "keys"},
+    {"nodes=8,,16", CS_E_INPUT, "is not 1 value"},
+    {"nodes,global_batch=8:1,16", CS_E_INPUT, "is not 2 values"},
+    {"nodes,global_batch=8:1:2", CS_E_INPUT, "is not 2 values"},
+    {"nodes=8..2", CS_E_INPUT, "FROM..TO"},
+    {"nodes=1..8*1", CS_E_INPUT, "FROM..TO"},
+    {"nodes=1..8+0", CS_E_INPUT, "FROM..TO"},
+    {"nodes=1..x", CS_E_INPUT, "FROM..TO"},
+    {"nodes=1..1000000", CS_E_LIMIT, "more than"},
+    {"a,b,c,d,e=1:2:3:4:5", CS_E_INPUT, "keys"},
+};
+
+START_TEST(test_bad_axis)
+{
+    struct cs_err err = {0};
+    struct cs_sweep sweep = {0};
+    ck_assert_fails(cs_sweep_add(&sweep, bad_axes[_i].text, CS_NOLOC, &err), &err, bad_axes[_i].code, 0,
+                    bad_axes[_i].part);
+    cs_sweep_release(&sweep);
+}
+END_TEST
+
+START_TEST(test_points_are_the_product)
+{
+    struct cs_err err = {0};
+    struct cs_sweep sweep = {0};
+    ck_assert_ok(cs_sweep_add(&sweep, "nodes,global_batch=8:64,16:128", CS_NOLOC, &err), &err);
+    ck_assert_ok(cs_sweep_add(&sweep, "ratio=1,2,3", CS_NOLOC, &err), &err);
+    ck_assert_ok(cs_sweep_add(&sweep, "ratio=1,5", CS_NOLOC, &err),
+                 &err); /* in the place of the one before */
+    ck_assert_int_eq(cs_sweep_n_points(&sweep), 4);
+    const struct cs_point_spec *specs = cs_sweep_specs(&sweep);
+    ck_assert_int_eq(specs[3].n_overrides, 3);
+    ck_assert_str_eq(specs[3].overrides[0].value, "16");
+    ck_assert_str_eq(specs[3].overrides[1].value, "128");
+    ck_assert_str_eq(specs[3].overrides[2].value, "5");
+    ck_assert_str_eq(specs[1].overrides[0].value, "8");
+    ck_assert_int_eq(cs_sweep_value(&sweep, 2, 0), 1);
+    ck_assert_int_eq(cs_sweep_value(&sweep, 2, 1), 0);
+    cs_sweep_release(&sweep);
+}
+END_TEST
+
+START_TEST(test_block)
+{
+    struct cs_err err = {0};
+    struct cs_sweep sweep = {0};
+    struct cs_study_source source =
+        write_study(SMALL "sweep:\n  strategy: mp=8\n  upgrades: false\n  over:\n"
+                          "    platform.nodes: [1, 2]\n    ratio: 1..3\n"
+                          "    seq_length, global_batch: [[2048, 64], [4096, 32]]\n");
+    ck_assert_ok(cs_sweep_read(&sweep, &source, &err), &err);
+    ck_assert_int_eq(sweep.n_axes, 3);
+    ck_assert_int_eq(cs_sweep_n_points(&sweep), 12);
+    ck_assert_str_eq(sweep.strategy, "mp=8");
+    ck_assert(!sweep.upgrades);
+    ck_assert_str_eq(sweep.axes[2].values[3], "32");
+    cs_sweep_release(&sweep);
+}
+END_TEST
+
+/* ---- points ---- */
+
+static void run_points(const struct cs_study_source *source, struct cs_sweep *sweep, struct cs_point *points,
+                       int32_t n_workers)
+{
+    struct cs_err err = {0};
+    struct cs_points_options options = {.source = source, .upgrades = true, .n_workers = n_workers};
+    cs_run_options_init(&options.run);
+    options.run.simgrid_cfg = getenv("CLUSTERSIM_SIMGRID_CFG");
+    ck_assert_ok(cs_points_run(points, cs_sweep_specs(sweep), cs_sweep_n_points(sweep), &options, &err),
+                 &err);
+}
+
+/* What crosses nodes matters with several nodes and only there; a refused point does not end the others. */
+START_TEST(test_only_what_is_used_matters)
+{
+    struct cs_err err = {0};
+    struct cs_study_source source = write_study(SMALL);
+    struct cs_sweep sweep = {0};
+    struct cs_point points[6];
+    struct cs_point again[6];
+    ck_assert_ok(cs_sweep_add(&sweep, "nodes=1,2,0", CS_NOLOC, &err), &err);
+    ck_assert_ok(cs_sweep_add(&sweep, "ratio=1,20", CS_NOLOC, &err), &err);
+    run_points(&source, &sweep, points, 2);
+    ck_assert_int_eq(points[0].outcome, CS_OUTCOME_OK);
+    ck_assert_int_eq(points[4].outcome, CS_OUTCOME_REJECTED);
+    ck_assert_msg(strstr(points[4].reason, "nodes") != NULL, "%s", points[4].reason);
+    ck_assert_double_eq(points[0].metrics.iteration_s, points[1].metrics.iteration_s);
+    ck_assert_double_lt(points[2].metrics.iteration_s, points[3].metrics.iteration_s);
+    ck_assert(cs_sweep_axis_matters(&sweep, points, 1));
+    ck_assert_double_eq_tol(points[0].gain_frac[CS_UPGRADE_INTER_BANDWIDTH], 0, 1e-9);
+    ck_assert_double_gt(points[0].gain_frac[CS_UPGRADE_COMPUTE], 0.01);
+    ck_assert_double_gt(points[3].gain_frac[CS_UPGRADE_INTER_BANDWIDTH], 0);
+    /* nothing depends on how many worked on it */
+    run_points(&source, &sweep, again, 5);
+    for (int32_t i = 0; i < 4; i++) {
+        ck_assert_double_eq(again[i].metrics.iteration_s, points[i].metrics.iteration_s);
+        ck_assert(cs_strategy_equal(&again[i].strategy, &points[i].strategy));
+    }
+    sweep.axes[0].n = 1; /* one node alone: the ratio changes nothing */
+    ck_assert(!cs_sweep_axis_matters(&sweep, points, 1));
+    cs_sweep_release(&sweep);
+}
+END_TEST
+
+/* ---- plans ---- */
+
+#define PLAN                                                                                                 \
+    "plan:\n"                                                                                                \
+    "  tokens: 1G\n"                                                                                         \
+    "  deadline: 12h\n"                                                                                      \
+    "  failures: {node_mtbf: 30d, checkpoint: 60s, restart: 10min}\n"                                        \
+    "  clusters:\n"                                                                                          \
+    "    - {server: 910b-10to1, nodes: [2, 1, 4], node_price_per_hour: 10}\n"                                \
+    "    - {server: atlas-800t-a2, topology: torus, nodes: [1, 2], node_price_per_hour: 9, node_power: "     \
+    "5000W}\n"
+
+/* Step time of the best strategy of a study, by looking at every candidate in turn. */
+static cs_status brute_force(const char *server, const char *topology, const char *nodes,
+                             double *tokens_per_s, int32_t *n_nodes)
+{
+    struct cs_err err = {0};
+    struct cs_override list[] = {{"platform.server", server, true},
+                                 {"platform.topology", topology, true},
+                                 {"platform.nodes", nodes, true}};
+    struct cs_study_source source = {CS_TEST_SOURCE_DIR, "./" STUDY_FILE, 3, list};
+    struct cs_study study = {0};
+    struct cs_space space = {0};
+    struct cs_simulator simulator = {0};
+    struct cs_run_options run;
+    cs_run_options_init(&run);
+    run.simgrid_cfg = getenv("CLUSTERSIM_SIMGRID_CFG");
+    *tokens_per_s = 0;
+    ck_assert_ok(cs_study_load(&study, &source, &err), &err);
+    ck_assert_ok(cs_space_build(&space, &study, &err), &err);
+    ck_assert_ok(cs_simulator_init(&simulator, &study, &run, &err), &err);
+    *n_nodes = study.platform.n_nodes;
+    for (int64_t i = 0; i < space.n_candidates; i++) {
+        struct cs_evaluation evaluation;
+        if (!space.candidates[i].rule) {
+            ck_assert_ok(cs_simulator_evaluate(&simulator, &space.candidates[i].strategy, &evaluation, &err),
+                         &err);
+            if (evaluation.outcome == CS_OUTCOME_OK) {
+                *tokens_per_s = fmax(*tokens_per_s, evaluation.metrics.tokens_per_s);
+            }
+        }
+    }
+    cs_simulator_release(&simulator);
+    cs_space_release(&space);
+    cs_study_release(&study);
+    return CS_OK;
+}
+
+START_TEST(test_plan_is_brute_force)
+{
+    static const char *const clusters[][3] = {{"910b-10to1", "fat-tree", "1"},
+                                              {"910b-10to1", "fat-tree", "2"},
+                                              {"910b-10to1", "fat-tree", "4"},
+                                              {"atlas-800t-a2", "torus", "1"},
+                                              {"atlas-800t-a2", "torus", "2"}};
+    struct cs_err err = {0};
+    struct cs_plan plan = {0};
+    struct cs_point points[5];
+    struct cs_plan_row rows[5];
+    struct cs_plan_answer answer = {.rows = rows};
+    struct cs_study_source source = write_study(SMALL PLAN);
+    struct cs_points_options options = {.source = &source, .n_workers = 2};
+    cs_run_options_init(&options.run);
+    options.run.simgrid_cfg = getenv("CLUSTERSIM_SIMGRID_CFG");
+    ck_assert_ok(cs_plan_read(&plan, &source, &err), &err);
+    ck_assert_int_eq(plan.n_clusters, 5);
+    ck_assert_ok(cs_points_run(points, cs_plan_specs(&plan), 5, &options, &err), &err);
+    cs_plan_answer(&plan, points, &answer);
+    int32_t smallest = -1;
+    int32_t cheapest = -1;
+    int32_t least_nodes = INT32_MAX;
+    double least_cost = (double)INFINITY;
+    for (int32_t i = 0; i < 5; i++) {
+        double tokens_per_s = 0;
+        int32_t n_nodes = 0;
+        ck_assert_ok(brute_force(clusters[i][0], clusters[i][1], clusters[i][2], &tokens_per_s, &n_nodes),
+                     &err);
+        ck_assert_double_gt(tokens_per_s, 0);
+        ck_assert_double_eq_tol(points[i].metrics.tokens_per_s, tokens_per_s, 1e-9 * tokens_per_s);
+        struct cs_failures failures = {30 * 86400.0 / n_nodes, 60, 600, 0};
+        failures.interval_s = cs_interval_daly_s(failures.mtbf_s, 60);
+        double time_s = 1e9 / (tokens_per_s * cs_goodput_frac(&failures));
+        double cost = time_s / 3600 * n_nodes * (i < 3 ? 10 : 9);
+        ck_assert_double_eq_tol(rows[i].time_s, time_s, 1e-9 * time_s);
+        ck_assert_double_eq_tol(rows[i].cost, cost, 1e-9 * cost);
+        ck_assert(rows[i].meets == (time_s <= 12 * 3600.0));
+        ck_assert(isnan(rows[i].energy_j) == (i < 3));
+        if (rows[i].meets && n_nodes < least_nodes) {
+            least_nodes = n_nodes;
+            smallest = i;
+        }
+        if (rows[i].meets && cost < least_cost) {
+            least_cost = cost;
+            cheapest = i;
+        }
+    }
+    ck_assert_int_ge(smallest, 0);
+    ck_assert_int_eq(points[answer.smallest].n_nodes, least_nodes);
+    ck_assert_int_eq(answer.cheapest, cheapest);
+    cs_plan_release(&plan);
+}
+END_TEST
+
+/* A larger cluster that is slower says why. */
+START_TEST(test_slower_says_why)
+{
+    struct cs_plan_cluster clusters[] = {
+        {.family = "f", .size = "1", .node_price_per_h = (double)NAN, .node_mtbf_s = (double)INFINITY},
+        {.family = "f", .size = "2", .node_price_per_h = (double)NAN, .node_mtbf_s = (double)INFINITY}};
+    struct cs_plan plan = {.n_tokens = 1e6,
+                           .deadline_s = 1e9,
+                           .budget = (double)INFINITY,
+                           .n_clusters = 2,
+                           .clusters = clusters};
+    struct cs_point points[2] = {
+        {.outcome = CS_OUTCOME_OK, .simulated = true, .n_nodes = 1, .n_devices = 8},
+        {.outcome = CS_OUTCOME_OK, .simulated = true, .n_nodes = 2, .n_devices = 16}};
+    struct cs_plan_row rows[2];
+    struct cs_plan_answer answer = {.rows = rows};
+    points[0].metrics.tokens_per_s = 100;
+    points[1].metrics.tokens_per_s = 90;
+    points[1].metrics.bubble_frac = 0.5;
+    cs_plan_answer(&plan, points, &answer);
+    ck_assert_int_eq(rows[1].faster_smaller, 0);
+    ck_assert_msg(strstr(rows[1].note, "1 nodes are done earlier: bubble 50.0 %") != NULL, "%s",
+                  rows[1].note);
+    ck_assert_int_eq(answer.smallest, 0);
+    ck_assert_int_eq(answer.cheapest, -1); /* no price is known */
+    ck_assert_double_eq_tol(rows[1].efficiency_frac, 0.45, 1e-12);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    int line;
+    const char *part;
+} bad_plans[] = {
+    {"", 1, "no 'plan' block"},
+    {"plan: 3\n", 5, "must be a map"},
+    {"plan: {deadline: 3d}\n", 5, "tokens"},
+    {"plan: {tokens: 1G}\n", 5, "'deadline' (30d) or a 'budget'"},
+    {"plan: {tokens: 1G, deadline: 3}\n", 5, "unit"},
+    {"plan: {tokens: 1G, deadline: 3d}\n", 5, "clusters"},
+    {"plan: {tokens: 1G, deadline: 3d, clusters: []}\n", 5, "no cluster"},
+    {"plan: {tokens: 1G, deadline: 3d, clusters: [{server: dgx-h100}]}\n", 5, "needs 'nodes'"},
+    {"plan: {tokens: 1G, deadline: 3d, clusters: [{nodes: [1, x]}]}\n", 5, "nodes"},
+    {"plan: {tokens: 1G, budget: 5, clusters: [{nodes: 1}]}\n", 5, "node_price_per_hour"},
+    {"plan: {tokens: 1G, deadline: 3d, clusters: [{nodes: 1, node_mtbf: 3d}]}\n", 5, "checkpoint"},
+    {"plan: {tokens: 1G, dedline: 3d}\n", 5, "did you mean 'deadline'"},
+};
+
+START_TEST(test_bad_plan)
+{
+    struct cs_err err = {0};
+    struct cs_plan plan = {0};
+    char text[1024];
+    (void)snprintf(text, sizeof text, "%s%s", SMALL, bad_plans[_i].text);
+    struct cs_study_source source = write_study(text);
+    ck_assert_fails(cs_plan_read(&plan, &source, &err), &err, CS_E_INPUT, bad_plans[_i].line,
+                    bad_plans[_i].part);
+    cs_plan_release(&plan);
+}
+END_TEST
+
+static Suite *sweep_suite(void)
+{
+    Suite *suite = suite_create("sweep");
+    TCase *tcase = tcase_create("sweep");
+    tcase_add_checked_fixture(tcase, NULL, teardown);
+    tcase_set_timeout(tcase, 0); /* ctest has one */
+    tcase_add_loop_test(tcase, test_good_axis, 0, (int)(sizeof good_axes / sizeof *good_axes));
+    tcase_add_loop_test(tcase, test_bad_axis, 0, (int)(sizeof bad_axes / sizeof *bad_axes));
+    tcase_add_test(tcase, test_points_are_the_product);
+    tcase_add_test(tcase, test_block);
+    tcase_add_test(tcase, test_only_what_is_used_matters);
+    tcase_add_test(tcase, test_plan_is_brute_force);
+    tcase_add_test(tcase, test_slower_says_why);
+    tcase_add_loop_test(tcase, test_bad_plan, 0, (int)(sizeof bad_plans / sizeof *bad_plans));
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+CS_TEST_MAIN(sweep_suite)

@@ -1,0 +1,203 @@
+#include "cs/strategies/errors.h"
+
+#include "cs_test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define SOFTWARE CS_TEST_SOURCE_DIR "/strategies/software/software.yaml"
+#define RUNS CS_TEST_SOURCE_DIR "/tests/data/measured/training_runs.csv"
+#define FILE_NAME "test_validate.csv"
+
+static struct cs_softwares softwares;
+
+static void setup(void)
+{
+    struct cs_err err = {0};
+    ck_assert_ok(cs_softwares_load(&softwares, SOFTWARE, &err), &err);
+}
+
+static void teardown(void)
+{
+    cs_softwares_release(&softwares);
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(FILE_NAME, "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static cs_status load_text(struct cs_cases *cases, const char *text, struct cs_err *err)
+{
+    write_file(text);
+    cs_status st = cs_cases_load(cases, FILE_NAME, &softwares, err);
+    ck_assert_int_eq(unlink(FILE_NAME), 0);
+    return st;
+}
+
+#define HEADER                                                                                               \
+    "id,hardware,n_devices,devices_per_node,model,layers,hidden,ffn,gated_mlp,heads,vocab,dp,tp,pp,sp,"      \
+    "optimizer_shard,micro_batch,global_batch,seq_len,recompute,dtype,iteration_seconds,source,notes\n"
+#define GPT "GPT,8,1024,4096,n,16,51200,"
+
+static const struct cs_case *case_of(const struct cs_cases *cases, const char *id)
+{
+    for (int32_t i = 0; i < cases->n; i++) {
+        if (strcmp(cases->items[i].id, id) == 0) {
+            return &cases->items[i];
+        }
+    }
+    ck_abort_msg("no case %s", id);
+    return NULL;
+}
+
+START_TEST(published_rows_become_cases)
+{
+    struct cs_err err = {0};
+    struct cs_cases cases = {0};
+    ck_assert_ok(cs_cases_load(&cases, RUNS, &softwares, &err), &err);
+    ck_assert_int_gt(cases.n, 700);
+    const struct cs_case *c = case_of(&cases, "r0001");
+    ck_assert_str_eq(c->server, "atlas-900-a2");
+    ck_assert_str_eq(c->software->name, "mindspeed-llm-1.0.rc1");
+    ck_assert(c->training.flash_attention);
+    ck_assert(c->strategy.sp);
+    ck_assert_int_eq(c->strategy.op, 1);
+    ck_assert_int_eq(c->training.dtype, CS_DTYPE_BF16);
+    c = case_of(&cases, "r2102"); /* its own TFLOP/s say which vocabulary it has */
+    ck_assert_int_eq(c->model.vocab, 250880);
+    double flop =
+        96.0 * 2048 * 2048 * 72 * 14336.0 * 14336 * (1 + 2048 / (6 * 14336.0) + 250880 / (16.0 * 72 * 14336));
+    ck_assert_double_eq_tol(flop / c->measured_s / 384 / 1e12, 112.49, 0.01);
+    c = case_of(&cases, "r1986");
+    ck_assert_int_eq(c->strategy.zero, 3);
+    ck_assert_int_eq(c->strategy.op, c->strategy.dp);
+    ck_assert_int_eq(c->training.gradient_dtype, CS_DTYPE_BF16);
+    c = case_of(&cases, "r0189");
+    ck_assert_int_eq(c->strategy.selective_layers.n, 8);
+    ck_assert_int_eq(c->strategy.selective_layers.at[1], 4);
+    ck_assert_int_eq(case_of(&cases, "r0257")->kind, CS_CASE_MEMORY_ACTIVATIONS);
+    cs_cases_release(&cases);
+}
+END_TEST
+
+START_TEST(rows_that_cannot_run_say_why)
+{
+    struct cs_err err = {0};
+    struct cs_cases cases = {0};
+    ck_assert_ok(load_text(&cases,
+                           HEADER "a,dgx-a100,8,8," GPT
+                                  "8,1,1,n,,1,8,1024,none,fp16,1.5,x,\"a, \"\"quoted\"\" note\"\n"
+                                  "b,dgx-a100,8,8," GPT "8,1,2,n,,1,8,1024,none,fp16,1.5,x,\n"
+                                  "c,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,partial(custom),fp16,1.5,x,\n",
+                           &err),
+                 &err);
+    ck_assert_int_eq(cases.n, 3);
+    ck_assert_ptr_null(cases.items[0].problem);
+    ck_assert(strstr(cases.items[1].problem, "devices-product"));
+    ck_assert(strstr(cases.items[2].problem, "which layers"));
+    cs_cases_release(&cases);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    int line;
+    const char *part;
+} bad[] = {
+    {"id,hardware\na,b\n", 1, "there is no column 'n_devices'"},
+    {HEADER "a,b\n", 2, "2 fields, but the header has 24"},
+    {HEADER "a,dgx-a100,eight,8," GPT "8,1,1,n,,1,8,1024,none,fp16,1.5,x,\n", 2, "n_devices"},
+    {HEADER "a,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,none,fp16,fast,x,\n", 2, "iteration_seconds"},
+    {HEADER "a,\"dgx", 2, "does not end"},
+};
+
+START_TEST(bad_files_are_refused_at_their_line)
+{
+    struct cs_err err = {0};
+    struct cs_cases cases = {0};
+    ck_assert_fails(load_text(&cases, bad[_i].text, &err), &err, CS_E_INPUT, bad[_i].line, bad[_i].part);
+    cs_cases_release(&cases);
+}
+END_TEST
+
+/* Five runs of one model with errors 0, 10, -10, 20 and 0 %. */
+START_TEST(errors_are_as_defined)
+{
+    static const double measured_s[] = {1, 2, 3, 4, 5};
+    static const double predicted_s[] = {1, 2.2, 2.7, 4.8, 5};
+    struct cs_case items[5] = {0};
+    struct cs_cases cases = {.n = 5, .items = items};
+    struct cs_errors errors = {0};
+    for (int32_t i = 0; i < 5; i++) {
+        items[i] = (struct cs_case){.id = "x",
+                                    .hardware = "h",
+                                    .source_short = "s",
+                                    .model_key = "m",
+                                    .kind = CS_CASE_TIME,
+                                    .measured_s = measured_s[i],
+                                    .n_devices = 1,
+                                    .devices_per_node = 1};
+    }
+    cs_errors_find(&errors, &cases, predicted_s, NULL);
+    ck_assert_double_eq_tol(errors.sets[0].mape_frac, 0.08, 1e-12);
+    ck_assert_double_eq_tol(errors.sets[0].median_ape_frac, 0.10, 1e-12);
+    ck_assert_double_eq_tol(errors.sets[0].bias_frac, 0.04, 1e-12);
+    ck_assert(isnan(errors.sets[0].analytic_mape_frac));
+    ck_assert_int_eq(errors.n_ranks, 1);
+    ck_assert_double_eq_tol(errors.ranks[0].spearman, 1, 1e-12);
+    ck_assert_double_eq_tol(errors.ranks[0].top1_regret_frac, 0, 1e-12);
+    ck_assert_ptr_nonnull(cs_errors_of(&errors, &items[0]));
+    cs_errors_release(&errors);
+    static const double turned_s[] = {5, 4, 3, 2, 1};
+    cs_errors_find(&errors, &cases, turned_s, turned_s);
+    ck_assert_double_eq_tol(errors.ranks[0].spearman, -1, 1e-12);
+    ck_assert_double_eq_tol(errors.ranks[0].top1_regret_frac, 4, 1e-12); /* 5 s instead of 1 s */
+    ck_assert_double_eq_tol(errors.ranks[0].top5_regret_frac, 0, 1e-12);
+    cs_errors_release(&errors);
+}
+END_TEST
+
+START_TEST(software_is_written_as_it_is_read)
+{
+    struct cs_err err = {0};
+    struct cs_softwares again = {0};
+    FILE *file = fopen(FILE_NAME, "w");
+    ck_assert_ptr_nonnull(file);
+    cs_softwares_write(&softwares, file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_ok(cs_softwares_load(&again, FILE_NAME, &err), &err);
+    ck_assert_int_eq(unlink(FILE_NAME), 0);
+    ck_assert_int_eq(again.n, softwares.n);
+    for (int32_t i = 0; i < again.n; i++) {
+        ck_assert_str_eq(again.items[i].pattern, softwares.items[i].pattern);
+        ck_assert_int_eq(again.items[i].vocab, softwares.items[i].vocab);
+        for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
+            ck_assert_double_eq_tol(again.items[i].figure[f], softwares.items[i].figure[f],
+                                    1e-3 * softwares.items[i].figure[f] + 1e-12);
+        }
+    }
+    ck_assert_str_eq(cs_softwares_find(&again, "somebody's blog")->name, "unknown");
+    cs_softwares_release(&again);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("validate");
+    TCase *tcase = tcase_create("cases");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, published_rows_become_cases);
+    tcase_add_test(tcase, rows_that_cannot_run_say_why);
+    tcase_add_loop_test(tcase, bad_files_are_refused_at_their_line, 0, CS_COUNT(bad));
+    tcase_add_test(tcase, errors_are_as_defined);
+    tcase_add_test(tcase, software_is_written_as_it_is_read);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+CS_TEST_MAIN(suite)

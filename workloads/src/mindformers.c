@@ -1,0 +1,198 @@
+/* MindFormers configurations: the file, its sections, typed values. */
+#include "mindformers_priv.h"
+
+#include "cs/base/file.h"
+#include "cs/base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_absent(const struct cs_yaml_node *node)
+{
+    static const char *const none[] = {"None", "null", "~", "", NULL};
+    return node == NULL ||
+           (node->kind == CS_YAML_SCALAR && !node->quoted && cs_text_index(node->text, none) >= 0);
+}
+
+const struct cs_yaml_node *cs__mf_get(const struct cs_yaml_node *map, const char *const *names)
+{
+    for (int32_t i = 0; names[i] != NULL; i++) {
+        const struct cs_yaml_node *node = cs_yaml_get(map, names[i]);
+        if (!is_absent(node)) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+cs_status cs__mf_int(const struct cs_yaml_node *node, int64_t min, int64_t max, const char *what,
+                     int64_t *value, struct cs_err *err)
+{
+    return node == NULL ? CS_OK : cs_yaml_int(node, min, max, what, value, err);
+}
+
+cs_status cs__mf_bool(const struct cs_yaml_node *node, const char *what, bool *value, struct cs_err *err)
+{
+    return node == NULL ? CS_OK : cs_yaml_bool(node, what, value, err);
+}
+
+bool cs__mf_is_on(const struct cs_yaml_node *node)
+{
+    static const char *const off[] = {"False", "false", "FALSE", "0", "0.0", "-1", NULL};
+    if (is_absent(node)) {
+        return false;
+    }
+    if (node->kind == CS_YAML_SCALAR) {
+        return cs_text_index(node->text, off) < 0;
+    }
+    bool on = false;
+    for (int32_t i = 0; i < node->n; i++) {
+        on |= cs__mf_is_on(node->items[i]);
+    }
+    return on;
+}
+
+void cs__mf_warn(struct cs_mf *mf, const char *key, const struct cs_yaml_node *node, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    CS_GROW(mf->out->warnings, mf->out->n_warnings, mf->cap_warnings);
+    mf->out->warnings[mf->out->n_warnings++] =
+        (struct cs_mindformers_warning){.key = cs_arena_strdup(&mf->out->arena, key),
+                                        .line = node != NULL ? node->loc.line : 0,
+                                        .text = cs_arena_strdup(&mf->out->arena, text)};
+}
+
+bool cs_mindformers_is(const struct cs_yaml_node *root)
+{
+    const struct cs_yaml_node *model = cs_yaml_get(root, "model");
+    return cs_yaml_get(model, "model_config") != NULL || cs_yaml_get(root, "parallel_config") != NULL;
+}
+
+static cs_status map_or_absent(const struct cs_yaml_node *map, const char *key,
+                               const struct cs_yaml_node **section, struct cs_err *err)
+{
+    const struct cs_yaml_node *node = CS_MF_GET(map, key);
+    *section = node;
+    return node == NULL ? CS_OK : cs_yaml_want(node, CS_YAML_MAP, key, err);
+}
+
+static cs_status find_sections(struct cs_mf *mf, struct cs_err *err)
+{
+    cs_status st;
+    const struct cs_yaml_node *model = NULL;
+    bool legacy = true;
+    mf->parallel_run = true;
+    CS_TRY(cs_yaml_want(mf->root, CS_YAML_MAP, "a MindFormers configuration", err));
+    CS_TRY(map_or_absent(mf->root, "model", &model, err));
+    CS_TRY(map_or_absent(model, "model_config", &mf->model, err));
+    CS_TRY(map_or_absent(mf->root, "moe_config", &mf->moe, err));
+    CS_TRY(map_or_absent(mf->root, "parallel", &mf->parallel, err));
+    CS_TRY(map_or_absent(mf->root, "parallel_config", &mf->parallel_config, err));
+    CS_TRY(map_or_absent(mf->root, "recompute_config", &mf->recompute, err));
+    CS_TRY(map_or_absent(mf->root, "runner_config", &mf->runner, err));
+    CS_TRY(map_or_absent(mf->root, "runner_wrapper", &mf->wrapper, err));
+    CS_TRY(map_or_absent(mf->root, "optimizer", &mf->optimizer, err));
+    CS_TRY(map_or_absent(mf->root, "swap_config", &mf->swap, err));
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf->root, "use_legacy"), "use_legacy", &legacy, err));
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf->root, "use_parallel"), "use_parallel", &mf->parallel_run, err));
+    mf->new_style = !legacy;
+    /* Search requests and pipeline-balance files have the model's keys in `model` itself. */
+    mf->model = mf->model != NULL ? mf->model : model;
+out:
+    return st;
+}
+
+/** The model's sizes may be in a Hugging Face config.json: `pretrained_model_dir`, beside the file. A folder
+ * that is not there is no error: the sizes are then missing. */
+static cs_status load_hub(struct cs_mf *mf, const char *path, struct cs_yaml *hub, struct cs_err *err)
+{
+    const struct cs_yaml_node *dir = CS_MF_GET(mf->root, "pretrained_model_dir");
+    if (path == NULL || dir == NULL || dir->kind != CS_YAML_SCALAR || dir->text[0] == '\0') {
+        return CS_OK;
+    }
+    struct cs_arena *arena = &mf->out->arena;
+    const char *folder =
+        dir->text[0] == '/' ? dir->text : cs_path_join(arena, cs_path_dir(arena, path), dir->text);
+    if (!cs_file_is_dir(folder)) {
+        cs__mf_warn(mf, "pretrained_model_dir", dir,
+                    "no such folder: the model's sizes are not read from it");
+        return CS_OK;
+    }
+    cs_status st = cs_yaml_load_file(hub, cs_path_join(arena, folder, "config.json"), err);
+    mf->hub = st == CS_OK ? hub->root : NULL;
+    return st;
+}
+
+static cs_status read_all(struct cs_mindformers *config, const struct cs_yaml_node *root, const char *path,
+                          struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_yaml hub = {0};
+    struct cs_mf mf = {.out = config, .root = root};
+    cs_strategy_init(&config->strategy);
+    CS_TRY(find_sections(&mf, err));
+    CS_TRY(load_hub(&mf, path, &hub, err));
+    CS_TRY(cs__mf_model(&mf, err));
+    CS_TRY(cs__mf_strategy(&mf, err));
+    CS_TRY(cs__mf_stages(&mf, err));
+    CS_TRY(cs__mf_training(&mf, err));
+    CS_TRY(cs__mf_check(&mf, err));
+    cs__mf_list_unmodelled(&mf);
+    cs_strategy_canonicalise(&config->strategy);
+out : {
+    /* Into the arena, so that the record owns everything. */
+    struct cs_mindformers_warning *heap = config->warnings;
+    size_t bytes = (size_t)config->n_warnings * sizeof *heap;
+    config->warnings = bytes > 0 ? cs_arena_memdup(&config->arena, heap, bytes) : NULL;
+    cs_free(heap);
+}
+    cs_yaml_release(&hub);
+    return st;
+}
+
+static cs_status read_document(struct cs_mindformers *config, struct cs_yaml *yaml, const char *path,
+                               struct cs_err *err)
+{
+    struct cs_mindformers read = {0};
+    cs_status st = read_all(&read, yaml->root, path, err);
+    if (st == CS_OK) {
+        *config = read;
+    } else {
+        cs_mindformers_release(&read);
+    }
+    return st;
+}
+
+cs_status cs_mindformers_load(struct cs_mindformers *config, const char *path, struct cs_err *err)
+{
+    cs_status st;
+    struct cs_yaml yaml = {0};
+    CS_TRY(cs_yaml_load_file(&yaml, path, err));
+    CS_TRY(read_document(config, &yaml, path, err));
+out:
+    cs_yaml_release(&yaml);
+    return st;
+}
+
+cs_status cs_mindformers_load_text(struct cs_mindformers *config, const char *text, size_t bytes,
+                                   const char *name, struct cs_err *err)
+{
+    cs_status st;
+    struct cs_yaml yaml = {0};
+    CS_TRY(cs_yaml_load_text(&yaml, text, bytes, name, err));
+    CS_TRY(read_document(config, &yaml, NULL, err));
+out:
+    cs_yaml_release(&yaml);
+    return st;
+}
+
+void cs_mindformers_release(struct cs_mindformers *config)
+{
+    cs_model_release(&config->model);
+    cs_arena_release(&config->arena);
+    *config = (struct cs_mindformers){0};
+}
