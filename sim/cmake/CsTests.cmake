@@ -114,13 +114,16 @@ function(cs_add_fuzzer name)
     endif()
 endfunction()
 
-# cs_add_bench(<name> SOURCES tests/bench/bench_x.c DEPS base engine [PKGS simgrid])
+# cs_add_bench(<name> SOURCES tests/bench/bench_x.c DEPS base engine [PKGS simgrid] [WRAP function...])
 # A benchmark: prints its figures, is no test. Built with `cmake --build build --target bench`, which runs none.
 function(cs_add_bench name)
-    cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;DEPS;PKGS")
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;DEPS;PKGS;WRAP")
     cs_test_executable(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS})
     if(built)
         set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+        foreach(function IN LISTS ARG_WRAP) # calls of it go to __wrap_<function> of the benchmark
+            target_link_options(${name} PRIVATE "LINKER:--wrap=${function}")
+        endforeach()
         target_compile_definitions(${name} PRIVATE CS_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
         cs_link_pkgs(${name} PRIVATE ${ARG_PKGS})
         if(NOT TARGET bench)

@@ -5,16 +5,15 @@
  *   bench_engine [--quick]
  *
  * Rows: a LLaMA3-405B-like dense model (126 layers, hidden 16384, tensor 8, pipeline 16, data = ranks / 128,
- * 16 micro-batches) from 128 to 16,384 ranks; LLaMA3-70B on 64 ranks, folded and full; the same number of
- * sleeps and transfers in a bare SimGrid loop; cost against layers and micro-batches.
+ * 16 micro-batches) from 128 to 16,384 ranks; LLaMA3-70B on 64 ranks, folded and full; full's own calls to
+ * SimGrid repeated by a bare loop (activities.h); cost against layers and micro-batches.
  */
+#include "activities.h"
+
 #include "cs/engine/engine.h"
 #include "cs/platforms/topology.h"
 
-#include <simgrid/actor.h>
-#include <simgrid/engine.h>
-#include <simgrid/host.h>
-#include <simgrid/semaphore.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +38,6 @@ static void end_if(cs_status st, const struct cs_err *err)
         exit(1);
     }
 }
-
-static double bare_loop_s(const struct cs_metrics *m, int32_t n_actors);
 
 struct bed {
     struct cs_catalogue *catalogue;
@@ -71,6 +68,37 @@ static void bed_close(struct bed *bed)
     cs_routes_free(bed->routes);
     cs_platform_release(&bed->platform);
     cs_catalogue_free(bed->catalogue);
+}
+
+/* The engine's calls recorded in a run of their own, then made by a program that does nothing else. */
+static void compare_with_bare_loop(const struct cs_trace *trace, const struct bed *bed,
+                                   const struct cs_run_options *options, int64_t n_activities,
+                                   double engine_s)
+{
+    /* as the engine configures SimGrid */
+    static const char *const config[] = {
+        "network/model:CM02",         "network/latency-factor:1", "network/weight-S:0",
+        "network/bandwidth-factor:1", "network/TCP-gamma:0",      "network/crosstraffic:0",
+        "contexts/guard-size:0",      "contexts/stack-size:64",   "network/optim:Full"};
+    struct cs_err err = {0};
+    struct cs_run run = {0};
+    activities_open(3 * n_activities + 100000); /* starting, waking and making semaphores are calls too */
+    activities_record(true);
+    end_if(cs_engine_run(trace, bed->routes, options, &run, &err), &err);
+    activities_record(false);
+    const char *home = bed->platform.devices[0].host;
+    double simulated_s = 0;
+    double bare_s = (double)INFINITY;
+    for (int32_t i = 0; i < 2; i++) {
+        bare_s = fmin(bare_s, activities_repeat_s(bed->path, home, config, CS_COUNT(config), &simulated_s));
+    }
+    printf("%-28s %lld calls: engine %.0f activities/s, bare SimGrid loop %.0f: ratio %.2f\n", "",
+           (long long)activities_count(), (double)n_activities / engine_s, (double)n_activities / bare_s,
+           bare_s / engine_s);
+    printf("%-28s simulated: engine %.9g s, loop %.9g s where its last call begins\n", "",
+           run.metrics.iteration_s, simulated_s);
+    activities_close();
+    cs_run_release(&run);
 }
 
 struct row {
@@ -141,9 +169,7 @@ static void run_row(const struct row *row)
            (long long)m->n_transfers, built_s - start_s, traced_s - built_s, first_s, again_s,
            peak_kib / 1024);
     if (row->fidelity == CS_FIDELITY_FULL) {
-        double bare_s = bare_loop_s(m, 3 * m->n_ranks);
-        printf("%-28s engine %.0f activities/s, bare SimGrid loop %.0f: ratio %.2f\n", "",
-               (double)m->n_activities / again_s, (double)m->n_activities / bare_s, bare_s / again_s);
+        compare_with_bare_loop(trace, &bed, &options, m->n_activities, again_s);
     }
     cs_run_release(&run);
     cs_trace_free(trace);
@@ -151,87 +177,6 @@ static void run_row(const struct row *row)
     bed_close(&bed);
     fflush(stdout);
     _exit(0);
-}
-
-/* ---- bare SimGrid: the same number of sleeps, transfers and waits by as many actors, and nothing else ----
- */
-
-#define N_STAGES 4
-
-struct loop {
-    int64_t n_sleeps, n_sends, n_waits; /* of one actor */
-    sg_host_t from, to;
-    sg_sem_t *sems; /* one an actor: each wakes the next and waits for the one before */
-    int32_t n_actors;
-    int32_t n_started;
-};
-
-static void loop_actor(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    struct loop *loop = sg_actor_self_get_data();
-    int32_t self = loop->n_started++;
-    int64_t n = loop->n_sleeps > loop->n_waits ? loop->n_sleeps : loop->n_waits;
-    int64_t done[3] = {0};
-    for (int64_t i = 1; i <= n; i++) {
-        for (; done[0] < loop->n_sleeps * i / n; done[0]++) {
-            sg_actor_sleep_for(1e-3 * (1 + 0.1 * (self % N_STAGES))); /* stages are out of step */
-        }
-        for (; done[1] < loop->n_sends * i / n; done[1]++) {
-            sg_host_sendto(loop->from, loop->to, 1e6);
-        }
-        for (; done[2] < loop->n_waits * i / n; done[2]++) {
-            sg_sem_release(loop->sems[(self + 1) % loop->n_actors]);
-            sg_sem_acquire(loop->sems[self]);
-        }
-    }
-}
-
-static const char bare_platform[] =
-    "<?xml version='1.0'?><!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\"><platform "
-    "version=\"4.1\"><zone id=\"z\" routing=\"Full\"><host id=\"a\" speed=\"1Gf\"/><host id=\"b\" "
-    "speed=\"1Gf\"/>"
-    "<link id=\"l\" bandwidth=\"25GBps\" latency=\"1us\"/><route src=\"a\" dst=\"b\"><link_ctn "
-    "id=\"l\"/></route>"
-    "</zone></platform>";
-
-static double bare_loop_s(const struct cs_metrics *m, int32_t n_actors)
-{
-    char name[] = "/tmp/clustersim-bare-XXXXXX";
-    FILE *xml = fdopen(mkstemp(name), "wb");
-    fputs(bare_platform, xml);
-    fclose(xml);
-    char text[][64] = {"bare",
-                       "--log=root.thres:error",
-                       "--cfg=network/model:CM02",
-                       "--cfg=network/crosstraffic:0",
-                       "--cfg=network/TCP-gamma:0",
-                       "--cfg=contexts/guard-size:0",
-                       "--cfg=contexts/stack-size:64"};
-    char *argv[8] = {text[0], text[1], text[2], text[3], text[4], text[5], text[6], NULL};
-    int argc = 7;
-    simgrid_init(&argc, argv);
-    simgrid_load_platform(name);
-    unlink(name);
-    struct loop loop = {
-        .n_sleeps = (m->n_activities - m->n_transfers - m->n_waits) / n_actors,
-        .n_sends = m->n_transfers / n_actors,
-        .n_waits = m->n_waits / n_actors,
-        .from = sg_host_by_name("a"),
-        .to = sg_host_by_name("b"),
-        .sems = calloc((size_t)n_actors, sizeof(sg_sem_t)),
-        .n_actors = n_actors,
-    };
-    for (int32_t i = 0; i < n_actors; i++) {
-        loop.sems[i] = sg_sem_init(0);
-        sg_actor_t actor = sg_actor_init("loop", loop.from);
-        sg_actor_set_data(actor, &loop);
-        sg_actor_start(actor, loop_actor, 0, NULL);
-    }
-    double start_s = now_s();
-    simgrid_run();
-    return now_s() - start_s;
 }
 
 int main(int argc, char **argv)
@@ -256,8 +201,8 @@ int main(int argc, char **argv)
     for (int32_t i = 0; i < n; i++) {
         run_row(&rows[i]);
     }
-    printf("'first' asks SimGrid for the routes, 'again' has them, as in a search; 'full' rows also run, "
-           "with the same\n"
-           "sleeps, transfers and waits, a bare SimGrid loop\n");
+    printf("'first' asks SimGrid for the routes, 'again' has them, as in a search; 'full' rows are "
+           "followed by\na program that makes the same calls to SimGrid on the same platform and nothing "
+           "else\n");
     return 0;
 }

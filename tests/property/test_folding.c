@@ -181,6 +181,8 @@ END_TEST
 static void torus(struct cs_topology_spec *spec)
 {
     spec->topology = CS_TOPOLOGY_TORUS;
+    spec->intra_switched = true;
+    spec->inter_bytes_per_s *= 2;
 }
 
 /* Gradients of experts and of the other weights meet on a torus, out of step because of one slow device:
