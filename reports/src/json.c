@@ -69,14 +69,32 @@ static json_t *checks_json(const struct cs_run_checks *checks)
     return object;
 }
 
+/* What bytes_conserved compares, by fabric. */
+static json_t *bytes_json(const struct cs_metrics *metrics)
+{
+    static const char *const fabrics[CS_N_FABRICS] = {"within_nodes", "across_nodes"};
+    json_t *object = json_object();
+    for (int32_t f = 0; f < CS_N_FABRICS; f++) {
+        json_t *fabric = json_object();
+        put_real(fabric, "asked", metrics->asked_bytes[f]);
+        put_real(fabric, "carried", metrics->carried_bytes[f]);
+        (void)json_object_set_new(object, fabrics[f], fabric);
+    }
+    return object;
+}
+
 static void add_warning(void *context, const char *text)
 {
     (void)json_array_append_new(context, json_string(text));
 }
 
-/* The figures of a run; null where only the memory is known. */
-static void put_metrics(json_t *object, const struct cs_metrics *metrics, double devices, bool simulated)
+/* What is known of a run: its memory, the step's time as well, or the shares of that too. */
+enum known { KNOWN_MEMORY, KNOWN_TIME, KNOWN_SHARES };
+
+/* The figures of a run; null where they are not known. */
+static void put_metrics(json_t *object, const struct cs_metrics *metrics, double devices, enum known known)
 {
+    enum { N_OF_TIME = 6 }; /* the first figures follow from the step's time */
     const struct {
         const char *key;
         double value;
@@ -93,12 +111,13 @@ static void put_metrics(json_t *object, const struct cs_metrics *metrics, double
         {"cross_node_comm_fraction", metrics->cross_node_comm_frac},
     };
     for (int32_t i = 0; i < CS_COUNT(figures); i++) {
-        put_real(object, figures[i].key, simulated ? figures[i].value : (double)NAN);
+        bool is_known = known >= (i < N_OF_TIME ? KNOWN_TIME : KNOWN_SHARES);
+        put_real(object, figures[i].key, is_known ? figures[i].value : (double)NAN);
     }
     put_int(object, "peak_memory_bytes", metrics->peak_memory_bytes);
     (void)json_object_set_new(object, "memory", memory_json(metrics));
     put_text(object, "fidelity", cs_fidelity_names[metrics->fidelity]);
-    put_int(object, "simulated_ranks", simulated ? metrics->n_rank_classes : 0);
+    put_int(object, "simulated_ranks", known == KNOWN_SHARES ? metrics->n_rank_classes : 0);
     put_int(object, "operations", metrics->n_operations);
     put_real(object, "wall_s", metrics->wall_s);
 }
@@ -113,12 +132,16 @@ json_t *cs_report_result_json(const struct cs_strategy *strategy, const struct c
     (void)json_object_set_new(object, "strategy", cs_report_strategy_json(strategy));
     put_text(object, "status", cs_outcome_names[evaluation->outcome]);
     put_text(object, "reason", evaluation->reason);
-    put_metrics(object, metrics, study->platform.n_devices, simulated);
+    put_metrics(object, metrics, study->platform.n_devices,
+                simulated               ? KNOWN_SHARES
+                : evaluation->estimated ? KNOWN_TIME
+                                        : KNOWN_MEMORY);
     cs_report_warnings(strategy, evaluation, study, add_warning, warnings);
     (void)json_object_set_new(object, "warnings", warnings);
     put_text(object, "limited_by", metrics->limited_by);
     if (simulated) {
         (void)json_object_set_new(object, "checks", checks_json(&metrics->checks));
+        (void)json_object_set_new(object, "bytes", bytes_json(metrics));
     }
     return object;
 }
@@ -189,13 +212,30 @@ static json_t *path_json(const struct cs_path_share *shares, int32_t n)
     return path;
 }
 
+/* Means over the ranks of a stage. */
+static json_t *stages_json(const struct cs_run *run)
+{
+    json_t *stages = json_array();
+    for (int32_t i = 0; i < run->n_path_stages; i++) {
+        const struct cs_time_shares *shares = &run->stages[i];
+        json_t *stage = json_object();
+        put_int(stage, "stage", i);
+        put_real(stage, "critical_path_s", run->path_stages[i].time_s);
+        put_real(stage, "computing_s", shares->computing_s);
+        put_real(stage, "exposed_comm_s", shares->exposed_comm_s);
+        put_real(stage, "bubble_s", shares->bubble_s);
+        put_real(stage, "free_s", shares->idle_s);
+        (void)json_array_append_new(stages, stage);
+    }
+    return stages;
+}
+
 json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
                                 const struct cs_report_origin *origin)
 {
     json_t *object = cs_report_result_json(report->strategy, report->evaluation, report->study);
     (void)json_object_set_new(object, "critical_path", path_json(report->run->path, report->run->n_path));
-    (void)json_object_set_new(object, "critical_path_stages",
-                              path_json(report->run->path_stages, report->run->n_path_stages));
+    (void)json_object_set_new(object, "stages", stages_json(report->run));
     (void)json_object_set_new(object, "links", links_json(report->run));
     if (report->spread) {
         json_t *spread = json_object();
@@ -218,7 +258,7 @@ json_t *cs_report_replay_json(const struct cs_replay_report *report, const struc
     const struct cs_run *run = report->run;
     json_t *object = json_object();
     put_text(object, "status", "ok");
-    put_metrics(object, &run->metrics, run->metrics.n_ranks, true);
+    put_metrics(object, &run->metrics, run->metrics.n_ranks, KNOWN_SHARES);
     put_text(object, "limited_by", run->metrics.limited_by);
     (void)json_object_set_new(object, "checks", checks_json(&run->metrics.checks));
     (void)json_object_set_new(object, "critical_path", path_json(run->path, run->n_path));

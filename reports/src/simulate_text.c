@@ -38,6 +38,22 @@ static void print_shares(FILE *out, const struct cs_metrics *metrics)
         100 * metrics->cross_node_comm_frac);
 }
 
+/* Where the pipeline waits: the bubble of each stage's ranks, of the step. */
+static void print_bubbles(FILE *out, const struct cs_run *run)
+{
+    struct cs_strbuf text = {0};
+    if (run->n_path_stages < 2 || !(run->metrics.iteration_s > 0)) {
+        return;
+    }
+    for (int32_t i = 0; i < run->n_path_stages; i++) {
+        cs_strbuf_addf(&text, "%s%.1f", i ? ", " : "by stage ",
+                       100 * run->stages[i].bubble_s / run->metrics.iteration_s);
+    }
+    cs_strbuf_add(&text, " %");
+    cs__paragraph(out, "bubble      ", text.text);
+    cs_strbuf_release(&text);
+}
+
 static void print_categories(FILE *out, const struct cs_metrics *metrics)
 {
     char amount[32];
@@ -61,11 +77,15 @@ static void print_memory(FILE *out, const struct cs_simulate_report *report)
     char peak[32];
     char with_margin[32];
     char device[32];
-    (void)fprintf(out, "memory      %s, x %g margin %s of %s; rank %d at %.3g s\n",
+    char when[32] = "";
+    if (report->evaluation->simulated) {
+        (void)snprintf(when, sizeof when, " at %.3g s", metrics->peak_memory_at_s);
+    }
+    (void)fprintf(out, "memory      %s, x %g margin %s of %s; rank %d%s\n",
                   bytes_text(peak_bytes, peak, sizeof peak), margin,
                   bytes_text(peak_bytes * margin, with_margin, sizeof with_margin),
                   bytes_text(cs_study_device_memory_bytes(report->study), device, sizeof device),
-                  (int)metrics->peak_memory_rank, metrics->peak_memory_at_s);
+                  (int)metrics->peak_memory_rank, when);
     print_categories(out, metrics);
 }
 
@@ -112,11 +132,20 @@ void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report,
                   cs_outcome_names[evaluation->outcome]);
     (void)fprintf(out, "%s%s\n", evaluation->reason[0] ? ": " : "", evaluation->reason);
     print_speed(out, metrics);
-    print_shares(out, metrics);
+    if (evaluation->simulated) {
+        print_shares(out, metrics);
+        print_bubbles(out, report->run);
+    }
     print_memory(out, report);
     print_links(out, report->run);
     if (metrics->limited_by[0]) {
         cs__paragraph(out, "limited by  ", metrics->limited_by);
+    }
+    if (evaluation->estimated) {
+        (void)fprintf(out,
+                      "closed form nothing was simulated: no contention, one rank of every stage; %.3g s\n",
+                      metrics->wall_s);
+        return;
     }
     (void)fprintf(out, "simulated   %d of %d ranks (%s), %s operations, %.3g s\n",
                   (int)metrics->n_rank_classes, (int)metrics->n_ranks, cs_fidelity_names[metrics->fidelity],
@@ -145,6 +174,7 @@ void cs_report_replay_text(FILE *out, const struct cs_replay_report *report)
         (void)fprintf(out, "step        %.4g s\n", metrics->iteration_s);
     }
     print_shares(out, metrics);
+    print_bubbles(out, report->run);
     (void)fprintf(out, "memory      %s; rank %d at %.3g s\n",
                   bytes_text((double)metrics->peak_memory_bytes, peak, sizeof peak),
                   (int)metrics->peak_memory_rank, metrics->peak_memory_at_s);

@@ -1,4 +1,4 @@
-#include "cs/strategies/evaluate.h"
+#include "analytic_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -111,9 +111,14 @@ cs_status cs_simulator_run(const struct cs_simulator *simulator, const struct cs
     struct cs_trace *built = NULL;
     memset(evaluation, 0, sizeof *evaluation);
     CS_TRY(cs_trace_build(&study->model, &study->training, strategy, &built, err));
-    CS_TRY(cs_engine_run(built, simulator->routes, &simulator->options, run, err));
-    evaluation->metrics = run->metrics;
-    evaluation->simulated = true;
+    if (simulator->options.fidelity == CS_FIDELITY_ANALYTIC) {
+        CS_TRY(cs__analytic(simulator, strategy, built, &evaluation->metrics, err));
+        evaluation->estimated = true;
+    } else {
+        CS_TRY(cs_engine_run(built, simulator->routes, &simulator->options, run, err));
+        evaluation->metrics = run->metrics;
+        evaluation->simulated = true;
+    }
     cs_evaluation_judge(evaluation, study);
     *trace = built;
     built = NULL;

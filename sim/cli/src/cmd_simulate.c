@@ -162,6 +162,13 @@ static cs_status simulate(const struct simulate_args *args, const struct cs_stud
     struct cs_run run = {0};
     struct cs_run_options options = args->run.options;
     struct cs_report_origin origin = cs__origin("simulate");
+    if (options.fidelity == CS_FIDELITY_ANALYTIC &&
+        (args->timeline || args->n_repeats > 0 || args->explain_folding || args->output.csv)) {
+        st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                        "with --fidelity analytic nothing runs: leave out --timeline, --repeat, "
+                        "--explain-folding and --csv");
+        goto out;
+    }
     CS_TRY(cs_study_strategy(study, args->strategy, &strategy, err));
     options.timeline = args->timeline != NULL;
     CS_TRY(cs_simulator_init(&simulator, study, &options, err));

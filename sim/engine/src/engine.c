@@ -31,6 +31,7 @@ void cs_run_release(struct cs_run *run)
     cs_free(run->folding);
     cs_free(run->path);
     cs_free(run->path_stages);
+    cs_free(run->stages);
     memset(run, 0, sizeof *run);
 }
 

@@ -115,14 +115,35 @@ static void say_limit(struct cs_run *run)
 
 /* ---- metrics ---- */
 
+void cs_engine_speed(const struct cs_trace *t, const struct cs_platform *platform, struct cs_metrics *m)
+{
+    double again_flop = 0;
+    double peak_flop_per_s = 0;
+    double *of_program = cs_calloc((size_t)t->n_programs + 1, sizeof *of_program);
+    for (int32_t p = 0; p < t->n_programs; p++) {
+        struct cs_trace_totals totals;
+        cs_trace_program_totals(t, p, &totals);
+        of_program[p] = totals.recompute_flop;
+    }
+    enum cs_dtype dtype = t->n_costs > 0 ? t->costs[0].dtype : CS_DTYPE_BF16;
+    for (int32_t r = 0; r < t->n_ranks; r++) {
+        again_flop += of_program[t->program_of_rank[r]];
+        peak_flop_per_s += platform->devices[r].chip->peak_flop_per_s[dtype];
+    }
+    m->n_ranks = t->n_ranks;
+    if (m->iteration_s > 0) {
+        m->tokens_per_s = t->n_tokens / m->iteration_s;
+        m->tflops_per_device = t->model_flop / m->iteration_s / t->n_ranks / 1e12;
+        m->mfu_frac = t->model_flop / m->iteration_s / peak_flop_per_s;
+        m->hfu_frac = (t->model_flop + again_flop) / m->iteration_s / peak_flop_per_s;
+    }
+    cs_free(of_program);
+}
+
 static void fill_metrics(const struct cs__system *s, const struct cs__outcome *outcome, struct cs_run *run)
 {
     struct cs_metrics *m = &run->metrics;
-    const struct cs_trace *t = s->trace;
-    double computed_flop = 0;
-    double peak_flop_per_s = 0;
     m->iteration_s = outcome->iteration_s;
-    m->n_ranks = t->n_ranks;
     m->n_rank_classes = s->n_classes;
     m->n_operations = outcome->n_operations;
     m->n_activities = outcome->n_activities;
@@ -130,28 +151,30 @@ static void fill_metrics(const struct cs__system *s, const struct cs__outcome *o
     m->n_waits = outcome->n_waits;
     m->fidelity = s->options->fidelity;
     memcpy(m->carried_bytes, outcome->carried_bytes, sizeof m->carried_bytes);
-    for (int32_t p = 0; p < t->n_programs; p++) {
-        struct cs_trace_totals totals;
-        cs_trace_program_totals(t, p, &totals);
-        for (int32_t r = 0; r < t->n_ranks; r++) {
-            computed_flop += t->program_of_rank[r] == p ? totals.recompute_flop : 0;
-        }
-    }
-    enum cs_dtype dtype = t->n_costs > 0 ? t->costs[0].dtype : CS_DTYPE_BF16;
-    for (int32_t r = 0; r < t->n_ranks; r++) {
-        peak_flop_per_s += s->platform->devices[r].chip->peak_flop_per_s[dtype];
-    }
+    cs_engine_speed(s->trace, s->platform, m);
     if (m->iteration_s > 0) {
         m->skipped_frac = outcome->skipped_s / m->iteration_s;
-        m->tokens_per_s = t->n_tokens / m->iteration_s;
-        m->tflops_per_device = t->model_flop / m->iteration_s / t->n_ranks / 1e12;
-        m->mfu_frac = t->model_flop / m->iteration_s / peak_flop_per_s;
-        m->hfu_frac = (t->model_flop + computed_flop) / m->iteration_s / peak_flop_per_s;
         m->bubble_frac = m->mean.bubble_s / m->iteration_s;
         m->comm_frac = m->mean.comm_s / m->iteration_s;
         m->exposed_comm_frac = m->mean.exposed_comm_s / m->iteration_s;
         m->cross_node_comm_frac = m->mean.cross_comm_s / m->iteration_s;
     }
+}
+
+/* The same shares as the mean's, by pipeline stage. */
+static void fill_stages(const struct cs_trace *t, struct cs_run *run)
+{
+    int32_t n_stages = cs__chain_n_stages(t);
+    int32_t *n_ranks = cs_calloc((size_t)n_stages, sizeof *n_ranks);
+    run->stages = cs_calloc((size_t)n_stages, sizeof *run->stages);
+    for (int32_t r = 0; r < t->n_ranks; r++) {
+        n_ranks[t->programs[t->program_of_rank[r]].stage]++;
+    }
+    for (int32_t r = 0; r < t->n_ranks; r++) {
+        int32_t stage = t->programs[t->program_of_rank[r]].stage;
+        add_shares(&run->stages[stage], &run->ranks[r], 1.0 / n_ranks[stage]);
+    }
+    cs_free(n_ranks);
 }
 
 static bool time_accounted(const struct cs__system *s, const struct cs_run *run)
@@ -237,6 +260,7 @@ cs_status cs__result_read(struct cs__system *s, const char *data, size_t bytes, 
         add_shares(&run->metrics.mean, &run->ranks[r], 1.0 / s->trace->n_ranks);
     }
     fill_metrics(s, &outcome, run);
+    fill_stages(s->trace, run);
     cs_engine_memory(s->trace, s->platform, &run->metrics);
     run->metrics.peak_memory_at_s = peak_at_s[s->class_of_rank[run->metrics.peak_memory_rank]];
     int64_t n_operations = cs__asked(s, run, LINK_TABLE_MAX);

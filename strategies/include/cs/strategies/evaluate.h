@@ -25,6 +25,7 @@ extern const char *const cs_outcome_names[];
 struct cs_evaluation {
     enum cs_outcome outcome;
     bool simulated;         /* metrics carry times, not only memory */
+    bool estimated;         /* of times the step alone and what follows from it: the closed form's */
     bool state_alone;       /* out of memory with the model state alone: true of the whole family */
     char rule[CS_RULE_MAX]; /* short name, for counting; "" when ok */
     char reason[CS_REASON_MAX];
@@ -58,7 +59,9 @@ CS_MUST_CHECK cs_status cs_simulator_evaluate(const struct cs_simulator *simulat
                                               struct cs_evaluation *evaluation, struct cs_err *err);
 
 /** Run a valid strategy whether it fits or not, and keep everything that the run says. The trace is there
- *  for its names. @param[out] trace free with cs_trace_free. @param[out] run release with cs_run_release. */
+ *  for its names. With fidelity analytic nothing runs: the evaluation is `estimated` by cost.h and the run is
+ *  empty; CS_E_INPUT when there is no closed form of the strategy, or with slow devices, slow links, jitter.
+ * @param[out] trace free with cs_trace_free. @param[out] run release with cs_run_release. */
 CS_MUST_CHECK cs_status cs_simulator_run(const struct cs_simulator *simulator,
                                          const struct cs_strategy *strategy, struct cs_trace **trace,
                                          struct cs_run *run, struct cs_evaluation *evaluation,

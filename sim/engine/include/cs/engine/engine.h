@@ -140,6 +140,7 @@ struct cs_run {
     struct cs_path_share *path; /* by kind, longest first, zero parts left out */
     int32_t n_path_stages;
     struct cs_path_share *path_stages; /* by pipeline stage, in order */
+    struct cs_time_shares *stages;     /* n_path_stages: mean over a stage's ranks; where the bubbles are */
     char *folding;                     /* what was folded and why the rest was not, lines of text */
 };
 void cs_run_release(struct cs_run *run);
@@ -159,6 +160,11 @@ CS_MUST_CHECK cs_status cs_engine_collective(struct cs_routes *routes, enum cs_c
                                              const int32_t *members, int32_t n_members,
                                              enum cs_algorithm algorithm, enum cs_view view, double *time_s,
                                              enum cs_algorithm *used, struct cs_err *err);
+
+/** Figures that follow from metrics->iteration_s alone: tokens and flop a second, MFU, HFU, number of ranks.
+ * The peak is that of the devices that the ranks use, in the dtype of the trace's first operator. */
+void cs_engine_speed(const struct cs_trace *trace, const struct cs_platform *platform,
+                     struct cs_metrics *metrics);
 
 /** Highest memory of any rank, from the ledgers alone: no simulation. Fills the memory fields of metrics. */
 void cs_engine_memory(const struct cs_trace *trace, const struct cs_platform *platform,
