@@ -81,7 +81,8 @@ function(cs_add_cli_test case)
 endfunction()
 
 # cs_add_fuzzer(<name> SOURCES fuzz_x.c DEPS base CORPUS corpus/x [DICT x.dict])
-# One LLVMFuzzerTestOneInput (tests/fuzz/fuzz.h). Always: a plain program that runs the corpus in ctest. With
+# One LLVMFuzzerTestOneInput (tests/fuzz/fuzz.h). Always: a plain program that runs the corpus and seeded
+# changes of it in ctest, as many every time. With
 # CS_BUILD_FUZZERS also fuzz_<name> for libFuzzer, which ctest runs for a few seconds from the same corpus.
 function(cs_add_fuzzer name)
     cmake_parse_arguments(PARSE_ARGV 1 ARG "" "CORPUS;DICT" "SOURCES;DEPS")
@@ -96,7 +97,7 @@ function(cs_add_fuzzer name)
     endif()
     target_include_directories(fuzz_${name}_corpus PRIVATE "${PROJECT_SOURCE_DIR}/tests/fuzz")
     target_compile_definitions(fuzz_${name}_corpus PRIVATE CS_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    cs_add_test(fuzz.${name}.corpus COMMAND fuzz_${name}_corpus "${corpus}" LABELS fuzz)
+    cs_add_test(fuzz.${name}.corpus COMMAND fuzz_${name}_corpus 2000 "${corpus}" LABELS fuzz TIMEOUT 300)
     if(CS_BUILD_FUZZERS)
         cs_test_executable(fuzz_${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS})
         target_include_directories(fuzz_${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/fuzz")
