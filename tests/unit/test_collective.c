@@ -185,21 +185,27 @@ static double time_of(struct fixture *f, enum cs_coll coll, enum cs_algorithm al
     return time_s;
 }
 
+static void compare_algorithm(struct fixture *f, enum cs_coll coll, enum cs_algorithm a,
+                              const int32_t *members, int32_t n, double bytes, double tolerance)
+{
+    if (cs_coll_refuses(coll, a, &f->platform, members, n)) {
+        return;
+    }
+    double step_s = time_of(f, coll, a, bytes, members, n, CS_VIEW_STEP);
+    double flow_s = time_of(f, coll, a, bytes, members, n, CS_VIEW_FLOW);
+    double closed_s = time_of(f, coll, a, bytes, members, n, CS_VIEW_CLOSED);
+    ck_assert_msg(fabs(flow_s - step_s) <= tolerance * step_s &&
+                      fabs(closed_s - step_s) <= tolerance * step_s,
+                  "%s by %s, %d ranks from %d, %g bytes: step %g, flow %g, closed %g", cs_coll_names[coll],
+                  cs_algorithm_names[a], n, members[1], bytes, step_s, flow_s, closed_s);
+}
+
 static void compare_views(struct fixture *f, const int32_t *members, int32_t n, double bytes,
                           double tolerance)
 {
     for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
         for (int32_t a = CS_ALGO_RING; a < CS_N_ALGOS; a++) {
-            if (cs_coll_refuses(coll, a, &f->platform, members, n)) {
-                continue;
-            }
-            double step_s = time_of(f, coll, a, bytes, members, n, CS_VIEW_STEP);
-            double flow_s = time_of(f, coll, a, bytes, members, n, CS_VIEW_FLOW);
-            double closed_s = time_of(f, coll, a, bytes, members, n, CS_VIEW_CLOSED);
-            ck_assert_msg(
-                fabs(flow_s - step_s) <= tolerance * step_s && fabs(closed_s - step_s) <= tolerance * step_s,
-                "%s by %s, %d ranks from %d, %g bytes: step %g, flow %g, closed %g", cs_coll_names[coll],
-                cs_algorithm_names[a], n, members[1], bytes, step_s, flow_s, closed_s);
+            compare_algorithm(f, coll, a, members, n, bytes, tolerance);
         }
     }
 }
@@ -248,6 +254,26 @@ START_TEST(test_views_hierarchical)
         members[i] = i;
     }
     each_size(&f, members, N_HIERARCHICAL);
+    fixture_close(&f);
+}
+END_TEST
+
+/* The hierarchical forms on 2, 8 and 32 nodes of eight. */
+START_TEST(test_views_hierarchical_nodes)
+{
+    static const int32_t n_nodes[] = {2, 8, 32};
+    struct fixture f;
+    fixture_open(&f, n_nodes[_i], 8, NULL);
+    int32_t members[256];
+    for (int32_t i = 0; i < 8 * n_nodes[_i]; i++) {
+        members[i] = i;
+    }
+    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
+        for (int32_t a = CS_ALGO_HIERARCHICAL; a <= CS_ALGO_HIERARCHICAL_HD; a++) {
+            compare_algorithm(&f, coll, a, members, 8 * n_nodes[_i], 1e6, 0.01);
+            compare_algorithm(&f, coll, a, members, 8 * n_nodes[_i], 64e3, 0.10);
+        }
+    }
     fixture_close(&f);
 }
 END_TEST
@@ -310,6 +336,7 @@ static Suite *suite(void)
     tcase_add_loop_test(views, test_views_in_node, 0, 3);
     tcase_add_loop_test(views, test_views_between_nodes, 0, N_NODE_COUNTS);
     tcase_add_test(views, test_views_hierarchical);
+    tcase_add_loop_test(views, test_views_hierarchical_nodes, 0, N_NODE_COUNTS);
     tcase_add_test(views, test_mesh_share);
     tcase_add_test(views, test_solo_errors);
     suite_add_tcase(s, views);
