@@ -212,6 +212,23 @@ static json_t *path_json(const struct cs_path_share *shares, int32_t n)
     return path;
 }
 
+/* Where published runs would put the step; null when there are too few. */
+static json_t *interval_json(const struct cs_simulate_report *report)
+{
+    const struct cs_interval *interval = &report->study->interval;
+    double step_s = report->evaluation->metrics.iteration_s;
+    json_t *object = json_object();
+    if (interval->n == 0) {
+        json_decref(object);
+        return json_null();
+    }
+    put_text(object, "chip", interval->chip);
+    put_int(object, "runs", interval->n);
+    put_real(object, "low_s", step_s * interval->low_frac);
+    put_real(object, "high_s", step_s * interval->high_frac);
+    return object;
+}
+
 /* Means over the ranks of a stage. */
 static json_t *stages_json(const struct cs_run *run)
 {
@@ -234,6 +251,7 @@ json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
                                 const struct cs_report_origin *origin)
 {
     json_t *object = cs_report_result_json(report->strategy, report->evaluation, report->study);
+    (void)json_object_set_new(object, "interval", interval_json(report));
     (void)json_object_set_new(object, "critical_path", path_json(report->run->path, report->run->n_path));
     (void)json_object_set_new(object, "stages", stages_json(report->run));
     (void)json_object_set_new(object, "links", links_json(report->run));

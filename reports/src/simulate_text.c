@@ -21,6 +21,26 @@ static void print_speed(FILE *out, const struct cs_metrics *metrics)
                   100 * metrics->mfu_frac, 100 * metrics->hfu_frac);
 }
 
+/* Where published runs would put the step. */
+static void print_interval(FILE *out, const struct cs_simulate_report *report)
+{
+    const struct cs_interval *interval = &report->study->interval;
+    double step_s = report->evaluation->metrics.iteration_s;
+    char text[256];
+    if (interval->n == 0) {
+        (void)snprintf(text, sizeof text, "no range: too few published runs of %s on %s to compare with",
+                       report->study->model.n_experts > 0 ? "mixtures of experts" : "dense models",
+                       report->study->platform.devices[0].chip->name);
+    } else {
+        (void)snprintf(
+            text, sizeof text,
+            "%.4g to %.4g s: 8 of 10 of %d published runs on %s took %.2f to %.2f times the simulated step",
+            step_s * interval->low_frac, step_s * interval->high_frac, (int)interval->n, interval->chip,
+            interval->low_frac, interval->high_frac);
+    }
+    cs__paragraph(out, "in practice ", text);
+}
+
 /* Mean over ranks; the first line adds up to 100 %. */
 static void print_shares(FILE *out, const struct cs_metrics *metrics)
 {
@@ -132,6 +152,7 @@ void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report,
                   cs_outcome_names[evaluation->outcome]);
     (void)fprintf(out, "%s%s\n", evaluation->reason[0] ? ": " : "", evaluation->reason);
     print_speed(out, metrics);
+    print_interval(out, report);
     if (evaluation->simulated) {
         print_shares(out, metrics);
         print_bubbles(out, report->run);

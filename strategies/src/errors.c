@@ -1,5 +1,7 @@
 #include "cs/strategies/errors.h"
 
+#include "validate_priv.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,8 +96,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Quantile of sorted values, linear between them (Hyndman and Fan, 1996, type 7). */
-static double quantile(const double *sorted, int32_t n, double q)
+double cs__quantile(const double *sorted, int32_t n, double q)
 {
     double at = q * (n - 1);
     int32_t i = (int32_t)at;
@@ -122,9 +123,9 @@ static void measure(struct cs_error_set *set, const struct sample *samples, int3
     }
     qsort(absolute, (size_t)n, sizeof *absolute, compare);
     qsort(ratio, (size_t)n, sizeof *ratio, compare);
-    set->median_ape_frac = quantile(absolute, n, 0.5);
-    set->low_frac = quantile(ratio, n, 0.1);
-    set->high_frac = quantile(ratio, n, 0.9);
+    set->median_ape_frac = cs__quantile(absolute, n, 0.5);
+    set->low_frac = cs__quantile(ratio, n, 0.1);
+    set->high_frac = cs__quantile(ratio, n, 0.9);
     set->analytic_mape_frac = n_analytic ? analytic / n_analytic : (double)NAN;
 }
 

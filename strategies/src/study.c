@@ -158,6 +158,24 @@ static cs_status check_dtype(const struct cs_study *study, const struct cs_yaml_
     return CS_OK;
 }
 
+/* Published runs of the first device's chip stand for the cluster. */
+static cs_status find_interval(struct cs_study *study, const char *data_dir, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_intervals intervals = {0};
+    const char *path = cs_path_join(&study->arena, data_dir, "strategies/software/intervals.yaml");
+    CS_TRY(cs_intervals_load(&intervals, path, err));
+    const char *chip = study->platform.devices[0].chip->name;
+    const struct cs_interval *found = cs_intervals_of(&intervals, chip, study->model.n_experts > 0);
+    if (found) {
+        study->interval = *found;
+        study->interval.chip = chip;
+    }
+out:
+    cs_intervals_release(&intervals);
+    return st;
+}
+
 static cs_status load_parts(struct cs_study *study, const struct cs_study_source *source,
                             const struct cs_yaml_node *root, struct cs_err *err)
 {
@@ -171,6 +189,7 @@ static cs_status load_parts(struct cs_study *study, const struct cs_study_source
                              &study->catalogue, err));
     CS_TRY(cs__study_platform_read(study, source, root, err));
     CS_TRY(check_dtype(study, node, err));
+    CS_TRY(find_interval(study, source->data_dir, err));
     study->training.flash_attention = study->model.flash_attention;
     CS_TRY(cs_yaml_opt_bool(cs_yaml_get(root, "training"), "flash_attention",
                             &study->training.flash_attention, err));

@@ -18,4 +18,7 @@ void cs__sites_release(struct cs__sites *sites);
 /** The step of a case. The caller frees with cs_trace_free. */
 CS_MUST_CHECK cs_status cs__case_trace(const struct cs_case *c, struct cs_trace **trace, struct cs_err *err);
 
+/** Quantile of n >= 1 sorted values, linear between them (Hyndman and Fan, 1996, type 7). */
+double cs__quantile(const double *sorted, int32_t n, double q);
+
 #endif

@@ -1,11 +1,12 @@
 #include "validate_priv.h"
 
 #include "cs/base/file.h"
+#include "cs/strategies/intervals.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { OPT_SVG = 1, OPT_MARKDOWN, OPT_WORKERS, OPT_ROUNDS, OPT_CROSS };
+enum { OPT_SVG = 1, OPT_MARKDOWN, OPT_WORKERS, OPT_ROUNDS, OPT_CROSS, OPT_PLAIN, OPT_INTERVALS };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -19,6 +20,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_MARKDOWN:
         args->markdown = arg;
+        return 0;
+    case OPT_PLAIN:
+        args->plain = true;
+        return 0;
+    case OPT_INTERVALS:
+        args->intervals = arg;
         return 0;
     case OPT_WORKERS:
         args->n_workers = (int32_t)cs__option_int(state, arg, 1, 1024, "workers");
@@ -57,7 +64,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc, char **argv)
 {
-    static const struct argp_option validate_options[] = {SHARED_OPTIONS, {0}};
+    static const struct argp_option validate_options[] = {
+        SHARED_OPTIONS,
+        {"plain", OPT_PLAIN, NULL, 0, "Without the figures of each run's software, as a study is simulated",
+         0},
+        {"intervals", OPT_INTERVALS, "FILE", 0,
+         "Write between which multiples of the simulated step the runs lie, by chip", 0},
+        {0}};
     static const struct argp_option calibrate_options[] = {
         SHARED_OPTIONS,
         {"output", 'o', "DIR", 0, "Write fitted catalogue files (chips.yaml, software.yaml) there", 0},
@@ -94,6 +107,15 @@ static void show(void *context, int32_t done, int32_t of)
     cs__points_progress_show(context, done, of, ((struct cs__progress *)context)->next_s);
 }
 
+/* Every software by the figures of the last one, which matches any source. What a software does (fused
+ * attention, overlap) stays: a study says that itself. */
+static void forget_figures(struct cs_softwares *list)
+{
+    for (int32_t i = 0; i < list->n; i++) {
+        memcpy(list->items[i].figure, list->items[list->n - 1].figure, sizeof list->items[i].figure);
+    }
+}
+
 cs_status cs__bench_load(struct cs__bench *bench, const struct cs__validate_args *args, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -102,6 +124,9 @@ cs_status cs__bench_load(struct cs__bench *bench, const struct cs__validate_args
         &bench->softwares,
         cs_path_join(&bench->hardware.arena, bench->hardware.data_dir, "strategies/software/software.yaml"),
         err));
+    if (args->plain) {
+        forget_figures(&bench->softwares);
+    }
     CS_TRY(cs_cases_load(&bench->cases, args->cases, &bench->softwares, err));
     cs_testbed_init(&bench->bed, bench->hardware.catalogue);
     cs__progress_init(&bench->progress, &args->output);
@@ -136,6 +161,30 @@ static void find_errors(struct cs_errors *errors, const struct cs__bench *bench)
     cs_errors_find(errors, &bench->cases, simulated_s, analytic_s);
     cs_free(simulated_s);
     cs_free(analytic_s);
+}
+
+static cs_status write_intervals(const struct cs__bench *bench, const struct cs__validate_args *args,
+                                 struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_outfile file = {0};
+    struct cs_intervals intervals = {0};
+    char command[512];
+    double *simulated_s = cs_calloc((size_t)bench->cases.n + 1, sizeof *simulated_s);
+    for (int32_t i = 0; i < bench->cases.n; i++) {
+        simulated_s[i] = bench->runs[i].simulated_s;
+    }
+    cs_intervals_find(&intervals, &bench->cases, &bench->bed, simulated_s);
+    (void)snprintf(command, sizeof command, "clustersim validate %.200s%s --intervals %.200s", args->cases,
+                   args->plain ? " --plain" : "", args->intervals);
+    CS_TRY(cs_outfile_open(&file, args->intervals, err));
+    cs_intervals_write(&intervals, file.stream, command);
+    CS_TRY(cs_outfile_commit(&file, err));
+out:
+    cs_outfile_release(&file);
+    cs_intervals_release(&intervals);
+    cs_free(simulated_s);
+    return st;
 }
 
 static cs_status write_files(const struct cs__validate_args *args, const struct cs_validate_report *report,
@@ -207,6 +256,9 @@ cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__valid
     CS_TRY(cs__write_json(&args->output, args->output.json ? cs_report_validate_json(&report, &origin) : NULL,
                           err));
     CS_TRY(write_files(args, &report, command, err));
+    if (args->intervals) {
+        CS_TRY(write_intervals(bench, args, err));
+    }
 out:
     cs_errors_release(&errors);
     cs_errors_release(&held_out);

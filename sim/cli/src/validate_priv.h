@@ -11,6 +11,8 @@ struct cs__validate_args {
     const char *cases;
     const char *svg;
     const char *markdown;
+    const char *intervals; /* file for what the errors say of predictions */
+    bool plain;            /* without the figures of each run's software */
     const char *catalogue; /* calibrate: folder for the fitted files */
     int32_t n_workers;
     int32_t n_rounds;

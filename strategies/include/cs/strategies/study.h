@@ -9,6 +9,7 @@
 #include "cs/engine/engine.h"
 #include "cs/platforms/ranktable.h"
 #include "cs/platforms/topology.h"
+#include "cs/strategies/intervals.h"
 #include "cs/strategies/key.h"
 
 enum cs_axis_kind {
@@ -110,6 +111,8 @@ struct cs_study {
     struct cs_constraints constraints;
     struct cs_runtime runtime;
     struct cs_search_settings search;
+    struct cs_interval
+        interval; /* how far published runs of this kind are from their simulation; n = 0: none */
 };
 
 /** Read a study. CS_E_INPUT with file and line for anything wrong (values from overrides name the command
