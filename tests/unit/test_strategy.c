@@ -167,6 +167,11 @@ START_TEST(test_rules_model)
     model.max_position = 512;
     ck_assert_str_eq(RULE(), "position-long-enough");
     model.max_position = 2048;
+    training.global_batch = 1000000000;
+    ck_assert_str_eq(RULE(), "micro-batches-countable");
+    ck_assert_ptr_nonnull(strstr(why, "65536"));
+    training.global_batch = 65536;
+    ck_assert_ptr_null(RULE());
     strategy = workload_strategy("pp=8,dp=1");
     shape.n_devices = 8;
     ck_assert_str_eq(RULE(), "layers-per-stage");

@@ -309,6 +309,15 @@ static bool batch_divisible(const struct subject *x)
                   (long long)x->training->global_batch, (int)x->s->dp, (int)x->s->micro_batch);
 }
 
+static bool micro_batches_countable(const struct subject *x)
+{
+    int64_t m = cs_strategy_micro_batches(x->s, x->training);
+    return m <= CS_MICRO_BATCHES_MAX ||
+           REFUSE(x, "%lld micro-batches (global batch %lld over dp*micro_batch = %d*%d) are more than %d",
+                  (long long)m, (long long)x->training->global_batch, (int)x->s->dp, (int)x->s->micro_batch,
+                  CS_MICRO_BATCHES_MAX);
+}
+
 /** Only what the tools that run these schedules refuse themselves: Megatron-LM's 1F1B takes any number (its
  *  warm-up is the lesser of both, megatron/core/pipeline_parallel/schedules.py), its interleaved one
  * multiples of the stages; DualPipe's step asserts an even number of at least twice the stages
@@ -368,6 +377,7 @@ static const struct rule rules[] = {
     {"lists-fit", lists_fit},
     {"slices-fit", slices_fit},
     {"batch-divisible", batch_divisible},
+    {"micro-batches-countable", micro_batches_countable},
     {"micro-batches-fill-pipeline", micro_batches_fill},
     {"op-divides-dp", op_divides_dp},
     {"zero-needs-op", zero_needs_op},
