@@ -156,12 +156,13 @@ cs_status cs_study_strategy(const struct cs_study *study, const char *text, stru
         op->values[0] == CS_VALUE_ALL_DP) {
         wanted.op = wanted.dp;
     }
-    cs_strategy_canonicalise(&wanted);
+    /* As it was written: what has no effect (sp without mp, vpp without pp) is a mistake here. */
     if (cs_strategy_check(&wanted, &study->model, &study->training, &shape, why, sizeof why)) {
         st = cs_err_set(err, CS_E_INPUT, text ? CS__COMMAND_LINE_LOC : study->strategy_loc,
                         "strategy '%s' cannot run: %s", cs_strategy_format(&wanted, name, sizeof name), why);
         goto out;
     }
+    cs_strategy_canonicalise(&wanted);
     *strategy = wanted;
 out:
     return st;

@@ -563,6 +563,68 @@ START_TEST(test_smpi_refused)
 }
 END_TEST
 
+/** A trace of `n_pairs` records and waits in a block that is called `n_calls` times. */
+static void write_repeats(struct cs_strbuf *text, int32_t n_pairs, int32_t n_calls)
+{
+    cs_strbuf_addf(text, "clustersim-trace 1 binding\nsize ranks=1 roles=1 blocks=1\nstream \"compute\"\n"
+                         "stream \"side\"\nevent \"e\"\nlabel \"l\"\nbind 0 0\nend\n"
+                         "clustersim-trace 1 role 0\nrole \"r\"\nblock 0 \"b\"\n");
+    for (int32_t i = 0; i < n_pairs; i++) {
+        cs_strbuf_addf(text, "record event=0\nwait event=0 stream=1\n");
+    }
+    for (int32_t i = 0; i < n_calls; i++) {
+        cs_strbuf_addf(text, "call 0 %d\n", (int)i);
+    }
+    cs_strbuf_addf(text, "end\n");
+}
+
+START_TEST(test_long_to_check)
+{
+    /* A file of a megabyte that asks for thousands of millions of steps is refused, not run. */
+    struct cs_strbuf text = {0};
+    struct cs_err err = {0};
+    struct cs_trace *trace = NULL;
+    write_repeats(&text, 2, 3);
+    ck_assert_ok(cs_trace_read_native_text(cs_strbuf_str(&text), text.len, "t", &trace, &err), &err);
+    cs_trace_free(trace);
+    cs_strbuf_release(&text);
+    write_repeats(&text, 20000, 100000);
+    cs_status st = cs_trace_read_native_text(cs_strbuf_str(&text), text.len, "t", &trace, &err);
+    ck_assert_int_eq(st, CS_E_LIMIT);
+    ck_assert_msg(strstr(err.text, "steps to find out") != NULL, "%s", err.text);
+    cs_strbuf_release(&text);
+}
+END_TEST
+
+START_TEST(test_chain)
+{
+    /* Ranks of one role in a chain of pairs: only its ends tell them apart, and each round of looking at
+     * neighbours carries that one rank further. The check gives up telling classes and is still right. */
+    const int32_t n = 4000;
+    struct cs_strbuf text = {0};
+    struct cs_err err = {0};
+    struct cs_trace *trace = NULL;
+    cs_strbuf_addf(&text,
+                   "clustersim-trace 1 binding\nsize ranks=%d roles=1 blocks=1\nstream \"compute\"\n"
+                   "label \"l\"\n",
+                   (int)n);
+    for (int32_t c = 0; c < 2; c++) {
+        cs_strbuf_addf(&text, "comm \"c%d\" stream=0\n", (int)c);
+        for (int32_t i = c; i + 1 < n; i += 2) {
+            cs_strbuf_addf(&text, "group %d %d\n", (int)i, (int)i + 1);
+        }
+    }
+    cs_strbuf_addf(&text,
+                   "bind 0 0..%d\nend\nclustersim-trace 1 role 0\nrole \"r\"\nblock 0 \"b\"\n"
+                   "collective comm=0 coll=all-reduce bytes=8\ncall 0 0\nend\n",
+                   (int)n - 1);
+    ck_assert_ok(cs_trace_read_native_text(cs_strbuf_str(&text), text.len, "t", &trace, &err), &err);
+    ck_assert_int_eq(trace->n_ranks, n);
+    cs_trace_free(trace);
+    cs_strbuf_release(&text);
+}
+END_TEST
+
 static Suite *formats_suite(void)
 {
     Suite *suite = suite_create("formats");
@@ -577,6 +639,8 @@ static Suite *formats_suite(void)
     tcase_add_loop_test(tc, test_broken, 0, CS_COUNT(broken));
     tcase_add_test(tc, test_documented);
     tcase_add_test(tc, test_limits);
+    tcase_add_test(tc, test_long_to_check);
+    tcase_add_test(tc, test_chain);
     suite_add_tcase(suite, tc);
     tc = tcase_create("smpi");
     tcase_add_checked_fixture(tc, set_up, tear_down);

@@ -142,6 +142,22 @@ START_TEST(test_bubbles)
 }
 END_TEST
 
+START_TEST(test_few_micro_batches)
+{
+    /* With fewer micro-batches than stages the pipeline is never full: m forwards and m backwards pass p
+     * stages, so (p-1)/m more than the useful time whatever the order. */
+    static const int32_t ms[] = {1, 2, 3, 5, 7};
+    const int32_t p = 8;
+    const int32_t m = ms[_i];
+    ck_assert_double_eq_tol(bubble("1f1b", p, 1, m, 1), (p - 1.0) / m, 1e-9);
+    ck_assert_double_eq_tol(bubble("gpipe", p, 1, m, 1), (p - 1.0) / m, 1e-9);
+    double slices = bubble("seqpipe", p, 1, m, 2);
+    ck_assert_double_eq_tol(slices, (p - 1.0) / (m * 2), 1e-9);
+    double h1 = bubble("zero-bubble", p, 1, m, 1);
+    ck_assert_msg(h1 < (p - 1.0) / m, "m %d: ZB-H1 %f", (int)m, h1);
+}
+END_TEST
+
 /** Most micro-batches (or slices) of a chunk that a stage keeps: forwards less backwards. */
 static int32_t in_flight(const struct cs_trace *trace, int32_t stage, int32_t chunk)
 {
@@ -281,6 +297,7 @@ static Suite *schedules_suite(void)
     tcase_add_test(c, test_dualpipe_state);
     tcase_add_loop_test(c, test_lists, 0, 16);
     tcase_add_test(c, test_recompute_lists);
+    tcase_add_loop_test(c, test_few_micro_batches, 0, 5);
     suite_add_tcase(suite, c);
     return suite;
 }

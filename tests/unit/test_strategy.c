@@ -115,7 +115,15 @@ START_TEST(test_rules)
         {"dp=4,mp=4,pp=4,zero=2", "zero-needs-op"},
         {"dp=64,sp=true", "sp-needs-mp"},
         {"dp=4,mp=4,pp=4,micro_batch=3", "batch-divisible"},
-        {"dp=4,pp=16,micro_batch=32", "micro-batches-fill-pipeline"},
+        {"dp=64,vpp=2", "schedule-needs-pipeline"},
+        {"dp=64,vpp=2,schedule=interleaved", "schedule-needs-pipeline"},
+        {"dp=64,schedule=dualpipe", "schedule-needs-pipeline"},
+        {"dp=64,schedule=gpipe", NULL},
+        {"dp=4,pp=16,micro_batch=32", NULL}, /* fewer than stages: Megatron runs it */
+        {"dp=4,pp=16,micro_batch=32,schedule=zero-bubble", NULL},
+        {"dp=4,pp=16,micro_batch=32,schedule=interleaved,vpp=2", "micro-batches-fill-pipeline"},
+        {"dp=4,pp=16,micro_batch=32,schedule=zero-bubble-v,vpp=2", "micro-batches-fill-pipeline"},
+        {"dp=4,pp=16,micro_batch=32,schedule=dualpipe", "micro-batches-fill-pipeline"},
         {"dp=4,pp=16,micro_batch=32,schedule=gpipe", NULL},
     };
     struct cs_model model = workload_model("llama3-70b");
@@ -159,6 +167,11 @@ START_TEST(test_rules_model)
     model.max_position = 512;
     ck_assert_str_eq(RULE(), "position-long-enough");
     model.max_position = 2048;
+    training.global_batch = 1000000000;
+    ck_assert_str_eq(RULE(), "micro-batches-countable");
+    ck_assert_ptr_nonnull(strstr(why, "65536"));
+    training.global_batch = 65536;
+    ck_assert_ptr_null(RULE());
     strategy = workload_strategy("pp=8,dp=1");
     shape.n_devices = 8;
     ck_assert_str_eq(RULE(), "layers-per-stage");
@@ -179,7 +192,7 @@ static Suite *strategy_suite(void)
     tcase_add_test(text, test_coordinates);
     suite_add_tcase(suite, text);
     TCase *rules = tcase_create("rules");
-    tcase_add_loop_test(rules, test_rules, 0, 10);
+    tcase_add_loop_test(rules, test_rules, 0, 18);
     tcase_add_test(rules, test_rules_model);
     suite_add_tcase(suite, rules);
     return suite;

@@ -332,6 +332,38 @@ START_TEST(test_flop_conserved)
 }
 END_TEST
 
+START_TEST(test_recompute_convention)
+{
+    /* HFU and MFU count by one convention: what recomputation repeats is the layers' forward pass in full,
+     * with a fused kernel that skips what the mask hides as without one. */
+    static const char *const rows[] = {"mp=4,micro_batch=2,recompute=full", "cp=2,mp=2,recompute=full",
+                                       "pp=2,schedule=seqpipe,seq_split=4,recompute=full",
+                                       "cp=2,cp_kind=ulysses,recompute=full"};
+    double layers[2];
+    for (int32_t flash = 0; flash < 2; flash++) {
+        struct cs_training t = training;
+        t.flash_attention = flash == 1;
+        struct cs_trace *trace = workload_trace(&model, &t, flash ? rows[_i] : "mp=4,recompute=full");
+        ck_assert_double_eq(trace->attention_frac, 0.5);
+        layers[flash] = 0;
+        for (int32_t rank = 0; rank < trace->n_ranks; rank++) {
+            struct cs_trace_totals totals;
+            cs_trace_program_totals(trace, trace->program_of_rank[rank], &totals);
+            layers[flash] += totals.recompute_flop;
+        }
+        cs_trace_free(trace);
+    }
+    ck_assert_double_eq_tol(layers[1] / layers[0], 1.0, 1e-12);
+    /* A third of what the layers' three passes cost: the head (three products of b s h V) is not run again.
+     */
+    double head = 3 * 2.0 * (double)training.global_batch * (double)training.seq_length *
+                  (double)model.hidden * (double)model.vocab;
+    double n_tokens = (double)training.global_batch * (double)training.seq_length;
+    double all = cs_model_step_flop(&model, n_tokens, training.seq_length);
+    ck_assert_double_eq_tol(layers[0] * 3 / (all - head), 1.0, 1e-12);
+}
+END_TEST
+
 /* A trace that is broken in one place is refused, and the message names the place. */
 static void expect_refused(struct cs_trace *trace, const char *part)
 {
@@ -441,6 +473,7 @@ static Suite *trace_suite(void)
     tcase_add_test(layouts, test_vocabulary_parallel);
     tcase_add_test(layouts, test_kv_copies);
     tcase_add_loop_test(layouts, test_flop_conserved, 0, 5);
+    tcase_add_loop_test(layouts, test_recompute_convention, 0, 4);
     suite_add_tcase(suite, layouts);
     TCase *stages = tcase_create("stages");
     tcase_add_checked_fixture(stages, setup, teardown);

@@ -106,40 +106,65 @@ static int by_distance(const void *a, const void *b)
 {
     const struct cs__et_link *x = a;
     const struct cs__et_link *y = b;
-    return (x->distance > y->distance) - (x->distance < y->distance);
+    if (x->distance != y->distance) {
+        return x->distance < y->distance ? -1 : 1;
+    }
+    return (x->tag > y->tag) - (x->tag < y->tag);
 }
 
-/** Channels: one for each distance between sender and receiver, so that a rank has one peer on each. */
+/** Distinct links of the messages, sorted, into `links` (room for `max`); returns how many, max + 1 = more.
+ */
+static int32_t list_links(const struct messages *sends, bool tags_apart, struct cs__et_link *links,
+                          int32_t max)
+{
+    int32_t n = 0;
+    for (int64_t i = 0; i < sends->n; i++) {
+        const struct message *m = &sends->list[i];
+        struct cs__et_link link = {m->dst - m->src, tags_apart ? m->tag : 0};
+        int32_t low = 0;
+        int32_t high = n;
+        while (low < high) {
+            int32_t middle = (low + high) / 2;
+            if (by_distance(&links[middle], &link) < 0) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        if (low < n && by_distance(&links[low], &link) == 0) {
+            continue;
+        }
+        if (n == max) {
+            return max + 1;
+        }
+        memmove(&links[low + 1], &links[low], sizeof *links * (size_t)(n - low));
+        links[low] = link;
+        n++;
+    }
+    return n;
+}
+
+/** Channels: one for each distance between sender and receiver, so that a rank has one peer on each, and for
+ *  each tag where there are few. */
 static cs_status make_links(struct cs__et *et, const struct messages *sends, struct cs_err *err)
 {
-    bool *used = cs_calloc((size_t)et->n_ranks * 2, sizeof *used);
-    cs_status st = CS_OK;
-    for (int64_t i = 0; i < sends->n; i++) {
-        int32_t distance = sends->list[i].dst - sends->list[i].src;
-        et->n_links += !used[distance + et->n_ranks];
-        used[distance + et->n_ranks] = true;
+    et->links = CS_ARENA_NEW(&et->arena, struct cs__et_link, CS__ET_NAMED_MAX);
+    et->tags_apart = true;
+    et->n_links = list_links(sends, true, et->links, CS__ET_TAGGED_MAX);
+    if (et->n_links > CS__ET_TAGGED_MAX) {
+        et->tags_apart = false;
+        et->n_links = list_links(sends, false, et->links, CS__ET_NAMED_MAX);
     }
-    if (et->n_links > CS__ET_NAMED_MAX) {
-        st = cs_err_set(err, CS_E_LIMIT, CS_NOLOC,
-                        "messages go over %d different distances between ranks, at most %d are held",
-                        (int)et->n_links, CS__ET_NAMED_MAX);
-        goto out;
-    }
-    et->links = CS_ARENA_NEW(&et->arena, struct cs__et_link, et->n_links);
-    int32_t n = 0;
-    for (int32_t i = 0; i < 2 * et->n_ranks; i++) {
-        if (used[i]) {
-            et->links[n++].distance = i - et->n_ranks;
-        }
-    }
-out:
-    cs_free(used);
-    return st;
+    return et->n_links <= CS__ET_NAMED_MAX
+               ? CS_OK
+               : cs_err_set(err, CS_E_LIMIT, CS_NOLOC,
+                            "messages go over more than %d different distances between ranks",
+                            CS__ET_NAMED_MAX);
 }
 
-static int32_t find_link(const struct cs__et *et, int32_t distance)
+static int32_t find_link(const struct cs__et *et, int32_t distance, int64_t tag)
 {
-    struct cs__et_link key = {distance};
+    struct cs__et_link key = {distance, et->tags_apart ? tag : 0};
     const struct cs__et_link *link =
         bsearch(&key, et->links, (size_t)et->n_links, sizeof *et->links, by_distance);
     return (int32_t)(link - et->links);
@@ -152,7 +177,12 @@ static void make_channels(struct cs__et *et, const struct messages *sends)
     trace->chans = CS_ARENA_NEW(&trace->arena, struct cs_chan, et->n_links);
     for (int32_t c = 0; c < et->n_links; c++) {
         struct cs_chan *chan = &trace->chans[c];
+        const bool shared = (c > 0 && et->links[c - 1].distance == et->links[c].distance) ||
+                            (c + 1 < et->n_links && et->links[c + 1].distance == et->links[c].distance);
         chan->name = cs_arena_printf(&trace->arena, "to %+d", (int)et->links[c].distance);
+        if (shared) {
+            chan->name = cs_arena_printf(&trace->arena, "%s tag %" PRId64, chan->name, et->links[c].tag);
+        }
         chan->peer = CS_ARENA_NEW(&trace->arena, int32_t, et->n_ranks);
         chan->source = CS_ARENA_NEW(&trace->arena, int32_t, et->n_ranks);
         memset(chan->peer, -1, sizeof *chan->peer * (size_t)et->n_ranks);
@@ -160,7 +190,7 @@ static void make_channels(struct cs__et *et, const struct messages *sends)
     }
     for (int64_t i = 0; i < sends->n; i++) {
         const struct message *m = &sends->list[i];
-        struct cs_chan *chan = &trace->chans[find_link(et, m->dst - m->src)];
+        struct cs_chan *chan = &trace->chans[find_link(et, m->dst - m->src, m->tag)];
         chan->peer[m->src] = m->dst;
         chan->source[m->dst] = m->src;
     }
@@ -265,8 +295,12 @@ static void name_streams(struct cs__et *et, bool host, bool memory)
     for (int32_t c = 0; c < trace->n_comms; c++) {
         trace->comms[c].stream = add_stream(et, trace->comms[c].name);
     }
+    /* Messages over one distance leave one after the other, whatever their tags. */
     for (int32_t c = 0; c < trace->n_chans; c++) {
-        trace->chans[c].stream = add_stream(et, trace->chans[c].name);
+        bool first = c == 0 || et->links[c - 1].distance != et->links[c].distance;
+        trace->chans[c].stream =
+            first ? add_stream(et, cs_arena_printf(&trace->arena, "to %+d", (int)et->links[c].distance))
+                  : trace->chans[c - 1].stream;
     }
 }
 
@@ -319,7 +353,7 @@ cs_status cs__et_streams(struct cs__et *et, struct cs_err *err)
             struct cs__et_node *node = &r->nodes[i];
             if (node->type == CS__ET_SEND || node->type == CS__ET_RECV) {
                 int32_t distance = node->type == CS__ET_SEND ? node->peer - rank : rank - node->peer;
-                node->group = find_link(et, distance);
+                node->group = find_link(et, distance, node->tag);
             }
             node->stream = stream_of(et, node);
         }

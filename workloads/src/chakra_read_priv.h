@@ -10,6 +10,7 @@
 enum {
     CS__ET_RANKS_MAX = 1 << 16,
     CS__ET_NAMED_MAX = 255,      /* streams, events, communicators, channels */
+    CS__ET_TAGGED_MAX = 64,      /* channels with a tag of their own */
     CS__ET_PLACES_MAX = 1 << 23, /* ranks x streams */
     CS__ET_NODES_MAX = 1 << 27   /* of all ranks */
 };
@@ -65,9 +66,12 @@ struct cs__et_group {
     int32_t *members;
 };
 
-/** A channel: sends over one distance. */
+/** A channel: sends over one distance with one tag, so that messages which are used in another order than
+ *  they come (a pipeline's two directions, say) do not stand in each other's way. Where there are too many
+ * tags for that, all of a distance. */
 struct cs__et_link {
     int32_t distance; /* receiver - sender */
+    int64_t tag;      /* 0 when tags are not told apart */
 };
 
 struct cs__et {
@@ -84,7 +88,8 @@ struct cs__et {
     int64_t **next; /* per rank and node: what must start later because it is the next of its kind: send
                        of the same peer and tag, collective of the same group; -1 = nothing */
     int32_t n_links;
-    struct cs__et_link *links;
+    bool tags_apart;
+    struct cs__et_link *links;                             /* by distance, then tag */
     int32_t host_stream, memory_stream, first_comm_stream; /* -1 = none */
     int64_t **started; /* per rank: nodes with a stream, in the order they start */
     int64_t *n_started;

@@ -138,11 +138,15 @@ static cs_status read_program(struct order *order, int32_t p, struct cs_err *err
     return CS_OK;
 }
 
+/* Operations compared before the message leaves out where sequences part. */
+#define REPORT_MAX (INT64_C(1) << 24)
+
 /** Walks the operations of a program that are on one track. */
 struct walk {
     const struct cs_trace *trace;
     const struct cs_program *program;
     int32_t call, op;
+    int64_t n_seen;
 };
 
 static const struct cs_op *walk_next(struct walk *walk, int32_t track)
@@ -150,6 +154,9 @@ static const struct cs_op *walk_next(struct walk *walk, int32_t track)
     for (; walk->call < walk->program->n_calls; walk->call++, walk->op = 0) {
         const struct cs_block *block = &walk->trace->blocks[walk->program->calls[walk->call].block];
         while (walk->op < block->n_ops) {
+            if (++walk->n_seen > REPORT_MAX) {
+                return NULL;
+            }
             const struct cs_op *op = &block->ops[walk->op++];
             if (track_of(walk->trace, op) == track) {
                 return op;
@@ -168,6 +175,12 @@ static cs_status report(const struct cs_trace *trace, const char *name, int32_t 
     for (int64_t k = 1;; k++) {
         const struct cs_op *op_a = walk_next(&a, track_a);
         const struct cs_op *op_b = walk_next(&b, track_b);
+        if (a.n_seen > REPORT_MAX || b.n_seen > REPORT_MAX) {
+            return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                              "'%s': ranks %d and %d do not have the same operations in the same order; they "
+                              "part behind number %lld",
+                              name, (int)rank_a, (int)rank_b, (long long)k - 1);
+        }
         if (op_a == NULL && op_b == NULL) {
             break;
         }

@@ -9,6 +9,14 @@
 
 /* Counters (4 bytes each) of waits by class, stream and event. */
 #define COUNTERS_MAX (INT64_C(1) << 28)
+/* Rounds of refinement after which every rank is a class of its own: that is always right, only slower. What
+ * pipelines and groups make of ranks shows in a few rounds; a chain of a million equal ranks would need half
+ * a million. */
+#define ROUNDS_MAX 64
+/* Operations and members looked at before a trace is refused: a file that makes its ranks wait for each other
+ * one by one, or calls a large block very often, is checked for seconds, not for days. 16,384 ranks of 16
+ * stages and 1,024 micro-batches need a thousandth. */
+#define WORK_MAX (INT64_C(1) << 30)
 
 struct run {
     const struct cs_trace *trace;
@@ -22,6 +30,7 @@ struct run {
     int32_t *sent, *received;    /* per class and channel */
     int32_t *entered;            /* per class and communicator: collectives reached */
     bool *arrived;               /* per class and stream: the collective it stands at is counted in entered */
+    int64_t work;                /* see WORK_MAX */
 };
 
 /** Give each distinct signature a number; returns how many. `table` has `mask` + 1 slots. */
@@ -84,8 +93,15 @@ static void find_classes(struct run *run)
     }
     int32_t before = 0;
     run->n_classes = number_signatures(signature, n, run->class_of, table, mask);
-    while (run->n_classes != before) {
+    for (int32_t round = 0; run->n_classes != before; round++) {
         before = run->n_classes;
+        if (round == ROUNDS_MAX) {
+            for (int32_t rank = 0; rank < n; rank++) {
+                run->class_of[rank] = rank;
+            }
+            run->n_classes = n;
+            break;
+        }
         for (int32_t c = 0; c < trace->n_comms; c++) {
             const struct cs_comm *comm = &trace->comms[c];
             for (int32_t g = 0; g < comm->n_groups; g++) {
@@ -154,11 +170,12 @@ static void list_syncs(struct run *run)
 }
 
 /** Has every class with a member in the group reached its k-th collective? */
-static bool group_complete(const struct run *run, int32_t class, int32_t c, int32_t k)
+static bool group_complete(struct run *run, int32_t class, int32_t c, int32_t k)
 {
     const struct cs_comm *comm = &run->trace->comms[c];
     int32_t group = comm->group_of_rank[run->rank_of[class]];
     for (int32_t i = comm->group_first[group]; i < comm->group_first[group + 1]; i++) {
+        run->work++;
         if (run->entered[(int64_t)run->class_of[comm->members[i]] * run->trace->n_comms + c] < k) {
             return false;
         }
@@ -217,10 +234,14 @@ static bool advance(struct run *run, int32_t class, int32_t stream)
     const struct cs_program *program = &trace->programs[trace->program_of_rank[run->rank_of[class]]];
     int64_t index = (int64_t) class * trace->n_streams + stream;
     bool moved = false;
-    for (; run->call[index] < program->n_calls; run->call[index]++, run->at[index] = 0) {
+    run->work++;
+    for (; run->call[index] < program->n_calls && run->work < WORK_MAX;
+         run->call[index]++, run->at[index] = 0) {
         int32_t b = program->calls[run->call[index]].block;
         int32_t n = run->first_sync[b + 1] - run->first_sync[b];
+        run->work++;
         for (; run->at[index] < n; run->at[index]++) {
+            run->work++;
             const struct cs_op *op = &trace->blocks[b].ops[run->syncs[run->first_sync[b] + run->at[index]]];
             if (op->stream != stream) {
                 continue;
@@ -319,6 +340,13 @@ cs_status cs__check_progress(const struct cs_trace *trace, struct cs_err *err)
             for (int32_t stream = 0; stream < trace->n_streams; stream++) {
                 moved |= advance(&run, class, stream);
             }
+        }
+        if (run.work >= WORK_MAX) {
+            st = cs_err_set(err, CS_E_LIMIT, CS_NOLOC,
+                            "whether the ranks can finish takes more than %lld steps to find out: too many "
+                            "calls of large blocks, or ranks that wait for each other one by one",
+                            (long long)WORK_MAX);
+            goto out;
         }
     }
     st = report_stuck(&run, err);

@@ -90,7 +90,9 @@ static void add_block(const struct cs_trace *trace, const struct cs_block *block
         if (op->type == CS_OP_COMPUTE) {
             const struct cs_op_cost *cost = &trace->costs[op->cost];
             bool counts = is_matrix(cost->kind) && op->phase != CS_PHASE_OPTIMIZER;
+            bool fused = cost->kind == CS_OPKIND_FLASH_FORWARD || cost->kind == CS_OPKIND_FLASH_BACKWARD;
             double flop = counts ? cost->flop * times : 0;
+            flop /= fused && trace->attention_frac > 0 ? trace->attention_frac : 1;
             totals->compute_flop += flop;
             totals->recompute_flop += op->phase == CS_PHASE_RECOMPUTE ? flop : 0;
         } else if (op->type == CS_OP_COLLECTIVE) {

@@ -60,8 +60,13 @@ void cs__mf_warn(struct cs_mf *mf, const char *key, const struct cs_yaml_node *n
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     CS_GROW(mf->out->warnings, mf->out->n_warnings, mf->cap_warnings);
+    /* Keys are the file's own texts, and warnings are shown on terminals. */
+    char *shown = cs_arena_strdup(&mf->out->arena, key);
+    for (char *c = shown; *c != '\0'; c++) {
+        *c = (unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f ? '?' : *c;
+    }
     mf->out->warnings[mf->out->n_warnings++] =
-        (struct cs_mindformers_warning){.key = cs_arena_strdup(&mf->out->arena, key),
+        (struct cs_mindformers_warning){.key = shown,
                                         .line = node != NULL ? node->loc.line : 0,
                                         .text = cs_arena_strdup(&mf->out->arena, text)};
 }

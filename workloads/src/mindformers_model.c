@@ -276,6 +276,7 @@ cs_status cs__mf_model(struct cs_mf *mf, struct cs_err *err)
         m->max_position = m->max_position > 0 ? m->max_position : 1024;
     }
     CS_TRY(check_model(mf, err));
+    CS_TRY(cs__printable(FIND(mf, "model_type", "type", "name"), "name", err));
     const char *name = TEXT(mf, "model_type", "type", "name");
     m->name = cs_arena_strdup(&m->arena, name[0] != '\0' ? name : "mindformers");
     m->source = cs_arena_strdup(&m->arena, mf->root->loc.file != NULL ? mf->root->loc.file : "");

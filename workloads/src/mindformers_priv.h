@@ -43,6 +43,8 @@ CS_MUST_CHECK cs_status cs__mf_check(struct cs_mf *mf, struct cs_err *err);
 /** A warning for each key that asks for something and is not modelled. */
 void cs__mf_list_unmodelled(struct cs_mf *mf);
 
+/** A text that is printed later: CS_E_INPUT at the node when it holds control characters. */
+CS_MUST_CHECK cs_status cs__printable(const struct cs_yaml_node *node, const char *key, struct cs_err *err);
 /** Hash of a model's sizes and name. */
 uint64_t cs__model_hash(const struct cs_model *model);
 /** Parameters, roughly and from above, of any sizes: whether the exact count would be countable. */

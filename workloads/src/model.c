@@ -76,6 +76,26 @@ static cs_status opt_choice(const struct cs_yaml_node *root, const char *key, co
     return node == NULL ? CS_OK : cs_yaml_choice(node, names, key, value, err);
 }
 
+/** ASCII control characters, and those of Latin-1 as UTF-8 writes them. */
+static bool is_control(const char *c)
+{
+    const unsigned char byte = (unsigned char)*c;
+    const unsigned char next = byte != 0 ? (unsigned char)c[1] : 0;
+    return byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0);
+}
+
+cs_status cs__printable(const struct cs_yaml_node *node, const char *key, struct cs_err *err)
+{
+    for (const char *c = node != NULL && node->kind == CS_YAML_SCALAR ? node->text : ""; *c != '\0'; c++) {
+        if (is_control(c)) {
+            return cs_err_set(err, CS_E_INPUT, node->loc,
+                              "'%s' holds a control character (byte 0x%02x), expected printable text", key,
+                              (unsigned)(unsigned char)*c);
+        }
+    }
+    return CS_OK;
+}
+
 static cs_status read_texts(struct cs_model *model, const struct cs_yaml_node *root, const char *path,
                             struct cs_err *err)
 {
@@ -84,6 +104,8 @@ static cs_status read_texts(struct cs_model *model, const struct cs_yaml_node *r
     cs_status st;
     CS_TRY(cs_yaml_opt_text(root, "name", &name, err));
     CS_TRY(cs_yaml_opt_text(root, "source", &source, err));
+    CS_TRY(cs__printable(cs_yaml_get(root, "name"), "name", err));
+    CS_TRY(cs__printable(cs_yaml_get(root, "source"), "source", err));
     model->name = cs_arena_strdup(&model->arena, name ? name : path);
     model->source = cs_arena_strdup(&model->arena, source ? source : "");
 out:

@@ -108,16 +108,32 @@ static struct cs_pipeline pipeline_of(const struct subject *x)
     return pipeline;
 }
 
+/** One stage has no order to choose: what asks for one was meant for another strategy. Megatron-LM refuses
+ *  virtual stages without a pipeline too (megatron/training/arguments.py). Slices of the sequence are of use
+ *  on one stage as well, and on it 1f1b and gpipe are gradient accumulation. */
+static bool pipeline_exists(const struct subject *x)
+{
+    const enum cs_schedule schedule = x->s->schedule;
+    const bool sliced = schedule == CS_SCHED_SEQPIPE && x->s->seq_split > 1;
+    if (x->s->pp > 1) {
+        return true;
+    }
+    if (x->s->vpp > 1 && !sliced) {
+        return REFUSE(x, "virtual stages (vpp=%d) need pp above 1", (int)x->s->vpp);
+    }
+    return schedule == CS_SCHED_1F1B || schedule == CS_SCHED_GPIPE || schedule == CS_SCHED_SEQPIPE ||
+           REFUSE(x, "schedule %s needs pp above 1", cs_schedule_names[schedule]);
+}
+
 static bool vpp_fits(const struct subject *x)
 {
     int32_t vpp = x->s->vpp;
     const char *schedule = cs_schedule_names[x->s->schedule];
     switch (x->s->schedule) {
     case CS_SCHED_INTERLEAVED:
-        return vpp > 1 || x->s->pp == 1 || REFUSE(x, "schedule interleaved needs vpp above 1");
+        return vpp > 1 || REFUSE(x, "schedule interleaved needs vpp above 1");
     case CS_SCHED_ZERO_BUBBLE_V:
-        return vpp == 2 || x->s->pp == 1 ||
-               REFUSE(x, "schedule %s is two chunks a stage, vpp=2, not %d", schedule, (int)vpp);
+        return vpp == 2 || REFUSE(x, "schedule %s is two chunks a stage, vpp=2, not %d", schedule, (int)vpp);
     case CS_SCHED_SEQPIPE:
         return true;
     case CS_SCHED_GPIPE:
@@ -293,16 +309,25 @@ static bool batch_divisible(const struct subject *x)
                   (long long)x->training->global_batch, (int)x->s->dp, (int)x->s->micro_batch);
 }
 
+static bool micro_batches_countable(const struct subject *x)
+{
+    int64_t m = cs_strategy_micro_batches(x->s, x->training);
+    return m <= CS_MICRO_BATCHES_MAX ||
+           REFUSE(x, "%lld micro-batches (global batch %lld over dp*micro_batch = %d*%d) are more than %d",
+                  (long long)m, (long long)x->training->global_batch, (int)x->s->dp, (int)x->s->micro_batch,
+                  CS_MICRO_BATCHES_MAX);
+}
+
+/** Only what the tools that run these schedules refuse themselves: Megatron-LM's 1F1B takes any number (its
+ *  warm-up is the lesser of both, megatron/core/pipeline_parallel/schedules.py), its interleaved one
+ * multiples of the stages; DualPipe's step asserts an even number of at least twice the stages
+ *  (deepseek-ai/DualPipe, dualpipe/dualpipe.py), MindFormers the latter for zero_bubble_v. */
 static bool micro_batches_fill(const struct subject *x)
 {
     struct cs_pipeline pipeline = pipeline_of(x);
     int64_t m = pipeline.n_micro_batches;
     int64_t least = cs__pipeline_least(&pipeline);
     int64_t multiple = cs__pipeline_multiple(&pipeline);
-    if (m < least && least == x->s->pp) {
-        return REFUSE(x, "%lld micro-batches are fewer than the pp=%d stages that %s has to fill",
-                      (long long)m, (int)x->s->pp, cs_schedule_names[x->s->schedule]);
-    }
     if (m < least) {
         return REFUSE(
             x, "%lld micro-batches are fewer than the %lld that schedule %s needs to fill pp=%d stages",
@@ -333,6 +358,7 @@ static const struct rule rules[] = {
     {"ulysses-heads", ulysses_heads},
     {"ep-fits", ep_fits},
     {"experts-need-sp", experts_need_sp},
+    {"schedule-needs-pipeline", pipeline_exists},
     {"vpp-fits-schedule", vpp_fits},
     {"places-countable", places_countable},
     {"dualpipe-even", dualpipe_even},
@@ -351,6 +377,7 @@ static const struct rule rules[] = {
     {"lists-fit", lists_fit},
     {"slices-fit", slices_fit},
     {"batch-divisible", batch_divisible},
+    {"micro-batches-countable", micro_batches_countable},
     {"micro-batches-fill-pipeline", micro_batches_fill},
     {"op-divides-dp", op_divides_dp},
     {"zero-needs-op", zero_needs_op},

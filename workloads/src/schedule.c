@@ -247,20 +247,10 @@ int32_t cs__pipeline_order(const struct cs_pipeline *pipeline, int32_t stage, st
 
 int64_t cs__pipeline_least(const struct cs_pipeline *pipeline)
 {
-    switch (pipeline->schedule) {
-    case CS_SCHED_GPIPE:
-    case CS_N_SCHEDULES:
-        return 1;
-    case CS_SCHED_1F1B:
-    case CS_SCHED_INTERLEAVED:
-    case CS_SCHED_ZERO_BUBBLE:
-    case CS_SCHED_SEQPIPE:
-        break;
-    case CS_SCHED_ZERO_BUBBLE_V:
-    case CS_SCHED_DUALPIPE:
+    if (pipeline->schedule == CS_SCHED_ZERO_BUBBLE_V || pipeline->mirrored) {
         return 2 * (int64_t)pipeline->pp;
     }
-    return pipeline->pp;
+    return 1; /* an interleaved schedule's multiple is pp, or its slices fill a turn */
 }
 
 int64_t cs__pipeline_multiple(const struct cs_pipeline *pipeline)

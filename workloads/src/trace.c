@@ -185,6 +185,7 @@ static void fill_figures(struct cs_builder *builder)
 {
     struct cs_trace *trace = builder->trace;
     const struct cs_training *training = builder->training;
+    trace->attention_frac = builder->model->causal ? 0.5 : 1.0;
     trace->n_tokens = (double)training->global_batch * (double)training->seq_length;
     trace->model_flop = cs_model_step_flop(builder->model, trace->n_tokens, training->seq_length);
     int64_t held = cs_dtype_bytes(cs__storage_dtype(training)) + cs_dtype_bytes(training->gradient_dtype) +

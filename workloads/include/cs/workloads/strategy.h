@@ -108,6 +108,9 @@ CS_MUST_CHECK cs_status cs_strategy_set(struct cs_strategy *strategy, const char
 /** Recomputation of layer number `index` of a place. */
 enum cs_recompute cs_strategy_recompute(const struct cs_strategy *strategy, int32_t place, int32_t index);
 
+/** Micro-batches that a strategy may have, or rule micro-batches-countable refuses it: programs hold a call
+ * for each, so that a search over a mistyped batch would not end. */
+#define CS_MICRO_BATCHES_MAX 65536
 /** Micro-batches per step of one pipeline: global_batch / (dp * micro_batch); 0 when it does not divide. */
 int64_t cs_strategy_micro_batches(const struct cs_strategy *strategy, const struct cs_training *training);
 

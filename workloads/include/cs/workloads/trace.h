@@ -146,6 +146,8 @@ struct cs_trace {
     double model_flop;        /* of all ranks, without recomputation */
     double n_tokens;          /* @unit tokens of the step */
     double model_state_bytes; /* weights + gradients + optimizer states of one copy of the model */
+    double attention_frac;    /* share of queries times keys that fused attention works on: 0.5 under a causal
+                                 mask; 0 = not known, as 1 */
 };
 
 /** Generate the trace of a strategy that cs_strategy_check accepts. The caller frees with cs_trace_free.
@@ -173,7 +175,7 @@ void cs_trace_memory(const struct cs_trace *trace, int32_t program, struct cs_me
 
 /** Totals of one program, for conservation checks. */
 struct cs_trace_totals {
-    double compute_flop;   /* of matrix kinds, as model flops count */
+    double compute_flop;   /* of matrix kinds, as model flops count: fused attention in full, masked or not */
     double recompute_flop; /* part of compute_flop repeated by recomputation */
     int64_t n_ops;
     double coll_bytes[CS_N_COLLS]; /* as asked, per rank */
