@@ -30,8 +30,8 @@ static int32_t chip_number(const struct cs_cost *cost, int32_t rank)
 
 int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *s, int32_t rank)
 {
-    const int64_t key[CS__MEMO_WORDS] = {
-        s->mp, s->cp, s->sp, s->micro_batch, (int64_t)s->recompute, chip_number(cost, rank)};
+    const int64_t key[CS__MEMO_WORDS] = {s->mp,          s->keep_comm,          s->sp,
+                                         s->micro_batch, (int64_t)s->recompute, chip_number(cost, rank)};
     int32_t index = cs__memo_find(&cost->plan_memo, key);
     if (index >= 0) {
         return index;
