@@ -49,16 +49,26 @@ struct bayes {
     struct told *told;
 };
 
+/* Of the layers that lists of a strategy say to recompute, the share of a whole place. */
+static double recomputed_frac(const struct cs_strategy *s)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < s->full_layers.n; i++) {
+        sum += s->full_layers.at[i];
+    }
+    return s->full_layers.n > 0 ? sum / (sum + s->full_layers.n) : 0;
+}
+
 /* Names and switches as 0 or 1 of a coordinate each, sizes by their logarithm. */
 static void encode(const struct cs_strategy *s, double x[CS__GAUSS_DIMS])
 {
     int32_t at = 0;
-    const int32_t sizes[] = {s->dp, s->mp, s->pp, s->op, s->micro_batch, s->vpp, s->ep};
+    const int32_t sizes[] = {s->dp, s->mp, s->pp, s->op, s->micro_batch, s->vpp, s->ep, s->cp, s->seq_split};
     for (int32_t i = 0; i < CS__GAUSS_DIMS; i++) {
         x[i] = 0;
     }
     for (int32_t i = 0; i < CS_COUNT(sizes); i++) {
-        x[at++] = 0.3 * log2(sizes[i]);
+        x[at++] = 0.3 * log2(sizes[i] > 1 ? sizes[i] : 1);
     }
     x[at++] = s->sp;
     x[at + s->zero - 1] = 0.7;
@@ -67,6 +77,12 @@ static void encode(const struct cs_strategy *s, double x[CS__GAUSS_DIMS])
     at += CS_N_RECOMPUTE;
     x[at + (int32_t)s->schedule] = 0.7;
     at += CS_N_SCHEDULES;
+    const bool flags[] = {s->cp_kind == CS_CP_ULYSSES, s->half_batches > 1, s->fused_tp,    s->keep_comm,
+                          s->offload_optimizer,        s->swap_activations, s->layers.n > 0};
+    for (int32_t i = 0; i < CS_COUNT(flags); i++) {
+        x[at++] = flags[i] ? 1 : 0;
+    }
+    x[at++] = recomputed_frac(s);
     for (int32_t i = 0; i + 1 < CS_N_DIMS; i++) {
         x[at++] = 0.3 * (double)s->placement[i];
     }

@@ -58,7 +58,7 @@ void cs_cost_free(struct cs_cost *cost)
     cs_free(cost);
 }
 
-/* Find or make the parts of a strategy. `times` has room for pp numbers. */
+/* Find or make the parts of a strategy. `times` has room for CS_N_RECOMPUTE numbers a stage. */
 static void find_parts(struct cs_cost *cost, const struct cs_strategy *strategy, int32_t *times,
                        struct cs__candidate *candidate)
 {
@@ -69,18 +69,37 @@ static void find_parts(struct cs_cost *cost, const struct cs_strategy *strategy,
         .layout = cs__cost_layout(cost, strategy),
         .stage = cs__cost_stage(cost, strategy),
         .times = times,
+        .mixed = strategy->full_layers.n > 0 || strategy->selective_layers.n > 0,
     };
     for (int32_t stage = 0; stage < strategy->pp; stage++) {
         /* Chips may differ between stages; their segments then have the same sizes and other times. */
-        candidate->plan = cs__cost_plan(cost, strategy, cost->layouts[candidate->layout].rank[stage]);
-        times[stage] = cs__cost_times(cost, candidate->plan, cost->layouts[candidate->layout].group[stage]);
+        const struct cs__layout_part *layout = &cost->layouts[candidate->layout];
+        for (int32_t r = 0; r < CS_N_RECOMPUTE; r++) {
+            int32_t *plan = &candidate->plan[r];
+            int32_t *time = &times[stage * CS_N_RECOMPUTE + r];
+            if (r > 0 && !candidate->mixed) {
+                *plan = candidate->plan[0];
+                *time = times[stage * CS_N_RECOMPUTE];
+                continue;
+            }
+            enum cs_recompute recompute = candidate->mixed ? (enum cs_recompute)r : strategy->recompute;
+            *plan = cs__cost_plan(cost, strategy, recompute, layout->rank[stage]);
+            *time = cs__cost_times(cost, *plan, layout->group[stage]);
+        }
     }
 }
 
-/* Do the parts say everything about it? */
+/* Do the parts say everything about it? Lists only change which parts a stage is made of. */
 static bool is_covered(const struct cs_cost *cost, const struct cs_strategy *strategy)
 {
-    return cs_stage_cost_covers(cost->model, strategy) &&
+    struct cs_strategy plain;
+    const struct cs_strategy *asked = strategy;
+    if (strategy->layers.n > 0 || strategy->full_layers.n > 0 || strategy->selective_layers.n > 0) {
+        plain = *strategy;
+        plain.layers = plain.full_layers = plain.selective_layers = (struct cs_per_place){0};
+        asked = &plain;
+    }
+    return cs_stage_cost_covers(cost->model, asked) &&
            (strategy->schedule == CS_SCHED_GPIPE ||
             cs_strategy_micro_batches(strategy, cost->training) >= strategy->pp);
 }
@@ -117,9 +136,10 @@ cs_status cs_cost_prepare(struct cs_cost *cost, const struct cs_strategy *const 
             continue;
         }
         cs_free(times);
-        times = cs_calloc((size_t)s->pp, sizeof *times);
-        const int64_t key[CS__MEMO_WORDS] = {cs__cost_plan(cost, s, 0), cs__cost_stage(cost, s),
-                                             cs__cost_layout(cost, s)};
+        times = cs_calloc((size_t)s->pp * CS_N_RECOMPUTE, sizeof *times);
+        bool mixed = s->full_layers.n > 0 || s->selective_layers.n > 0;
+        const int64_t key[CS__MEMO_WORDS] = {cs__cost_plan(cost, s, s->recompute, 0), cs__cost_stage(cost, s),
+                                             cs__cost_layout(cost, s), mixed};
         if (cs__memo_find(&done, key) < 0) {
             cs__memo_put(&done, key, 0);
             collect(cost, s, times);
@@ -180,14 +200,14 @@ static void estimate_by_parts(struct cs_cost *cost, const struct cs_strategy *st
 void cs_cost_estimate(struct cs_cost *cost, const struct cs_strategy *strategy, struct cs_estimate *estimate)
 {
     struct cs__stage_times few_stages[STAGES_ON_STACK];
-    int32_t few_times[STAGES_ON_STACK];
+    int32_t few_times[STAGES_ON_STACK * CS_N_RECOMPUTE];
     if (!is_covered(cost, strategy)) {
         estimate_by_trace(cost, strategy, estimate);
     } else if (strategy->pp <= STAGES_ON_STACK) {
         estimate_by_parts(cost, strategy, few_stages, few_times, estimate);
     } else {
         struct cs__stage_times *stages = cs_calloc((size_t)strategy->pp, sizeof *stages);
-        int32_t *times = cs_calloc((size_t)strategy->pp, sizeof *times);
+        int32_t *times = cs_calloc((size_t)strategy->pp * CS_N_RECOMPUTE, sizeof *times);
         estimate_by_parts(cost, strategy, stages, times, estimate);
         cs_free(stages);
         cs_free(times);

@@ -104,7 +104,8 @@ struct cs_cost {
 };
 
 /* cost_parts.c: the parts, made on first use. Numbers, because the arrays grow. */
-int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *strategy, int32_t rank);
+int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *strategy, enum cs_recompute recompute,
+                      int32_t rank);
 int32_t cs__cost_stage(struct cs_cost *cost, const struct cs_strategy *strategy);
 int32_t cs__cost_layout(struct cs_cost *cost, const struct cs_strategy *strategy);
 /** Figures of the messages between stages; in collecting mode their routes are noted. */
@@ -146,8 +147,10 @@ struct cs__candidate {
     struct cs_cost *cost;
     const struct cs_strategy *strategy;
     int64_t n_micro_batches;
-    int32_t plan, stage, layout;
-    int32_t *times; /* per stage */
+    int32_t stage, layout;
+    bool mixed;                   /* lists say how layers are recomputed */
+    int32_t plan[CS_N_RECOMPUTE]; /* by recomputation; the same three unless mixed */
+    int32_t *times;               /* per stage, by recomputation */
 };
 
 /** The later of two moments; inline, unlike fmax, which is most of what a max-plus system does. Never NaN. */

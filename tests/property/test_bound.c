@@ -34,8 +34,7 @@ static void random_platform(struct cs_topology_spec *spec)
 {
     spec->intra_switched = pick(3) == 0;
     static const enum cs_topology topologies[] = {CS_TOPOLOGY_FAT_TREE, CS_TOPOLOGY_FAT_TREE,
-                                                       CS_TOPOLOGY_RAIL, CS_TOPOLOGY_TORUS,
-                                                       CS_TOPOLOGY_DRAGONFLY};
+                                                  CS_TOPOLOGY_RAIL, CS_TOPOLOGY_TORUS, CS_TOPOLOGY_DRAGONFLY};
     spec->topology = topologies[pick(CS_COUNT(topologies))];
     if (spec->topology == CS_TOPOLOGY_FAT_TREE && pick(2)) {
         spec->leaf_ports = 16; /* several leaves, so that not all replicas are alike */
