@@ -28,25 +28,34 @@ static void put_real(FILE *out, double value)
     }
 }
 
+static void put_keys(FILE *out, const struct cs_strategy *strategy, int32_t first, int32_t last)
+{
+    for (int32_t key = first; key <= last; key++) {
+        char buf[64];
+        (void)fputc(',', out);
+        put_field(out, cs__key_text(strategy, (enum cs_key)key, buf, sizeof buf));
+    }
+}
+
 void cs_report_search_csv(FILE *out, const struct cs_search_report *report)
 {
     (void)fputs("rank", out);
-    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+    for (int32_t key = 0; key <= CS_KEY_USUAL_LAST; key++) {
         (void)fprintf(out, ",%s", cs_strategy_keys[key]);
     }
     (void)fputs(",iteration_time_s,tokens_per_s,tflops_per_device,mfu,hfu,bubble_fraction,comm_fraction,"
-                "exposed_comm_fraction,cross_node_comm_fraction,peak_memory_bytes\n",
+                "exposed_comm_fraction,cross_node_comm_fraction,peak_memory_bytes",
                 out);
+    for (int32_t key = CS_KEY_USUAL_LAST + 1; key < CS_N_KEYS + CS_N_LISTS; key++) {
+        (void)fprintf(out, ",%s", cs_strategy_keys[key]);
+    }
+    (void)fputc('\n', out);
     for (int64_t i = 0; i < report->result->n_ranked && i < report->study->search.n_top; i++) {
         const struct cs_ranked *ranked = &report->result->ranking[i];
         const struct cs_metrics *metrics = &ranked->metrics;
         const struct cs_strategy *strategy = &report->space->candidates[ranked->candidate].strategy;
         (void)fprintf(out, "%lld", (long long)i + 1);
-        for (int32_t key = 0; key < CS_N_KEYS; key++) {
-            char buf[64];
-            (void)fputc(',', out);
-            put_field(out, cs__key_text(strategy, (enum cs_key)key, buf, sizeof buf));
-        }
+        put_keys(out, strategy, 0, CS_KEY_USUAL_LAST);
         const double figures[] = {
             metrics->iteration_s, metrics->tokens_per_s,      metrics->tflops_per_device,
             metrics->mfu_frac,    metrics->hfu_frac,          metrics->bubble_frac,
@@ -54,7 +63,14 @@ void cs_report_search_csv(FILE *out, const struct cs_search_report *report)
         for (int32_t f = 0; f < CS_COUNT(figures); f++) {
             put_real(out, figures[f]);
         }
-        (void)fprintf(out, ",%lld\n", (long long)metrics->peak_memory_bytes);
+        (void)fprintf(out, ",%lld", (long long)metrics->peak_memory_bytes);
+        put_keys(out, strategy, CS_KEY_USUAL_LAST + 1, CS_N_KEYS - 1);
+        for (int32_t list = 0; list < CS_N_LISTS; list++) {
+            char buf[CS__LIST_TEXT_MAX];
+            (void)fputc(',', out);
+            put_field(out, cs__list_text(cs_key_list_of(strategy, (enum cs_list_key)list), buf, sizeof buf));
+        }
+        (void)fputc('\n', out);
     }
 }
 

@@ -12,17 +12,26 @@ static const struct cs_strategy *strategy_of(const struct cs_search_report *repo
     return &report->space->candidates[candidate].strategy;
 }
 
+static const char *any_key_text(const struct cs_strategy *strategy, int32_t key, char *buf, size_t buf_bytes)
+{
+    if (key < CS_N_KEYS) {
+        return cs__key_text(strategy, (enum cs_key)key, buf, buf_bytes);
+    }
+    cs__list_text(cs_key_list_of(strategy, (enum cs_list_key)(key - CS_N_KEYS)), buf, buf_bytes);
+    return buf[0] ? buf : "none";
+}
+
 static void print_neighbours(FILE *out, const struct cs_search_report *report, const struct cs_explanation *e)
 {
     const struct cs_strategy *winner = strategy_of(report, report->result->ranking[0].candidate);
     (void)fputs("\none key changed\n", out);
     for (int32_t i = 0; i < e->n_neighbours; i++) {
         const struct cs_neighbour *n = &e->neighbours[i];
-        char from[64];
-        char to[64];
+        char from[CS__LIST_TEXT_MAX];
+        char to[CS__LIST_TEXT_MAX];
         (void)fprintf(out, "  %-12s %14s -> %-14s %+7.2f %% step time%s\n", cs_strategy_keys[n->key],
-                      cs__key_text(winner, n->key, from, sizeof from),
-                      cs__key_text(strategy_of(report, n->candidate), n->key, to, sizeof to),
+                      any_key_text(winner, n->key, from, sizeof from),
+                      any_key_text(strategy_of(report, n->candidate), n->key, to, sizeof to),
                       100 * n->loss_frac, n->outcome == CS_OUTCOME_OK ? "" : ", but it breaks a constraint");
     }
 }

@@ -1,5 +1,7 @@
 #include "cs/reports/json.h"
 
+#include "text_priv.h"
+
 #include <inttypes.h>
 #include <math.h>
 
@@ -28,10 +30,18 @@ static void put_bool(json_t *object, const char *key, bool value)
 json_t *cs_report_strategy_json(const struct cs_strategy *strategy)
 {
     json_t *object = json_object();
+    struct cs_strategy standard;
+    cs_strategy_init(&standard);
     for (int32_t key = 0; key < CS_N_KEYS; key++) {
         const char *name = cs_strategy_keys[key];
-        if (key == CS_KEY_SP) {
-            put_bool(object, name, strategy->sp);
+        int32_t value = cs_key_get(strategy, (enum cs_key)key);
+        if (key > CS_KEY_USUAL_LAST && value == cs_key_get(&standard, (enum cs_key)key)) {
+            continue;
+        }
+        if (key == CS_KEY_SP || key >= CS_KEY_FUSED_TP) {
+            put_bool(object, name, value != 0);
+        } else if (key == CS_KEY_CP_KIND) {
+            put_text(object, name, cs_cp_kind_names[strategy->cp_kind]);
         } else if (key == CS_KEY_SCHEDULE) {
             put_text(object, name, cs_schedule_names[strategy->schedule]);
         } else if (key == CS_KEY_RECOMPUTE) {
@@ -43,7 +53,14 @@ json_t *cs_report_strategy_json(const struct cs_strategy *strategy)
                                                    cs_dim_names[dims[1]], cs_dim_names[dims[2]],
                                                    cs_dim_names[dims[3]]));
         } else {
-            put_int(object, name, cs_key_get(strategy, (enum cs_key)key));
+            put_int(object, name, value);
+        }
+    }
+    for (int32_t list = 0; list < CS_N_LISTS; list++) {
+        const struct cs_per_place *places = cs_key_list_of(strategy, (enum cs_list_key)list);
+        char buf[CS__LIST_TEXT_MAX];
+        if (places->n > 0) {
+            put_text(object, cs_strategy_keys[CS_N_KEYS + list], cs__list_text(places, buf, sizeof buf));
         }
     }
     return object;

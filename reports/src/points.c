@@ -86,7 +86,7 @@ static double real_or_nan(const json_t *value)
 static bool read_strategy(const json_t *json, struct cs_strategy *strategy)
 {
     cs_strategy_init(strategy);
-    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+    for (int32_t key = 0; key < CS_N_KEYS + CS_N_LISTS; key++) {
         const json_t *value = json_object_get(json, cs_strategy_keys[key]);
         char number[32];
         const char *text = json_string_value(value);
@@ -95,6 +95,9 @@ static bool read_strategy(const json_t *json, struct cs_strategy *strategy)
             text = number;
         } else if (json_is_boolean(value)) {
             text = json_is_true(value) ? "true" : "false";
+        }
+        if (!value && key > CS_KEY_USUAL_LAST) {
+            continue;
         }
         if (!text || cs_strategy_set(strategy, cs_strategy_keys[key], text, CS_NOLOC, NULL) != CS_OK) {
             return false;

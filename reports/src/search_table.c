@@ -23,6 +23,13 @@ static const struct {
     [CS_KEY_MICRO_BATCH] = {{"micro", "batch"}, true},
     [CS_KEY_RECOMPUTE] = {{"re-", "compute"}, false},
     [CS_KEY_PLACEMENT] = {{"", "placement"}, false},
+    [CS_KEY_CP_KIND] = {{"cp", "kind"}, false},
+    [CS_KEY_SEQ_SPLIT] = {{"seq", "split"}, false},
+    [CS_KEY_HALF_BATCHES] = {{"half", "batches"}, false},
+    [CS_KEY_FUSED_TP] = {{"fused", "tp"}, false},
+    [CS_KEY_KEEP_COMM] = {{"keep", "comm"}, false},
+    [CS_KEY_OFFLOAD_OPTIMIZER] = {{"off-", "load"}, false},
+    [CS_KEY_SWAP_ACTIVATIONS] = {{"swap", ""}, false},
 };
 
 static int64_t n_shown(const struct cs_search_report *report)
@@ -122,11 +129,22 @@ static void print_by_text(FILE *out, const struct cs_search_report *report, bool
     }
 }
 
+/* Lists are too long for columns. */
+static bool has_lists(const struct cs_search_report *report)
+{
+    bool any = false;
+    for (int64_t i = 0; i < n_shown(report); i++) {
+        const struct cs_strategy *s = strategy_of(report, i);
+        any = any || s->layers.n > 0 || s->full_layers.n > 0 || s->selective_layers.n > 0;
+    }
+    return any;
+}
+
 static void print_ranking(FILE *out, const struct cs_search_report *report, bool color)
 {
     struct cs__grid grid = {0};
     fill_by_keys(&grid, report);
-    if (cs__grid_width(&grid) <= CS_REPORT_COLUMNS) {
+    if (cs__grid_width(&grid) <= CS_REPORT_COLUMNS && !has_lists(report)) {
         /* The keys are the strategy: said over them, so that a reader finds the word. */
         cs__emphasise(out, color, CS__STRONG, "      strategy");
         (void)fputc('\n', out);

@@ -13,7 +13,7 @@
 /* How long another process may hold the store, milliseconds. */
 #define BUSY_MS 20000
 #define KEY_BYTES 20
-#define STRATEGY_BYTES 320
+#define STRATEGY_BYTES 1024 /* three lists of CS_PLACES_MAX numbers, and the rest */
 
 struct cs_store {
     sqlite3 *db;

@@ -23,7 +23,13 @@ const char *cs__key_text(const struct cs_strategy *strategy, enum cs_key key, ch
 {
     switch (key) {
     case CS_KEY_SP:
-        return strategy->sp ? "yes" : "no";
+    case CS_KEY_FUSED_TP:
+    case CS_KEY_KEEP_COMM:
+    case CS_KEY_OFFLOAD_OPTIMIZER:
+    case CS_KEY_SWAP_ACTIVATIONS:
+        return cs_key_get(strategy, key) ? "yes" : "no";
+    case CS_KEY_CP_KIND:
+        return cs_cp_kind_names[strategy->cp_kind];
     case CS_KEY_SCHEDULE:
         return cs_schedule_names[strategy->schedule];
     case CS_KEY_RECOMPUTE:
@@ -42,10 +48,23 @@ const char *cs__key_text(const struct cs_strategy *strategy, enum cs_key key, ch
     case CS_KEY_EP:
     case CS_KEY_VPP:
     case CS_KEY_MICRO_BATCH:
+    case CS_KEY_SEQ_SPLIT:
+    case CS_KEY_HALF_BATCHES:
     case CS_N_KEYS:
         break;
     }
     (void)snprintf(buf, buf_bytes, "%d", (int)cs_key_get(strategy, key));
+    return buf;
+}
+
+char *cs__list_text(const struct cs_per_place *list, char *buf, size_t buf_bytes)
+{
+    size_t used = 0;
+    buf[0] = '\0';
+    for (int32_t i = 0; i < list->n && used + 8 < buf_bytes; i++) {
+        int n = snprintf(buf + used, buf_bytes - used, "%s%d", i > 0 ? "/" : "", (int)list->at[i]);
+        used += n > 0 ? (size_t)n : 0;
+    }
     return buf;
 }
 

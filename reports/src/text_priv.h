@@ -13,6 +13,9 @@ enum cs__emphasis { CS__PLAIN, CS__STRONG, CS__WARNING };
 char *cs__count(int64_t n, char *buf, size_t buf_bytes);
 /** Text of a key's value ("yes"/"no" for switches, names for names); returns buf or a static text. */
 const char *cs__key_text(const struct cs_strategy *strategy, enum cs_key key, char *buf, size_t buf_bytes);
+/** A number for each place, "5/6/6/5"; "" for none; returns buf. */
+#define CS__LIST_TEXT_MAX (4 * CS_PLACES_MAX + 8)
+char *cs__list_text(const struct cs_per_place *list, char *buf, size_t buf_bytes);
 /** Write `text`, emphasised when `color`. */
 void cs__emphasise(FILE *out, bool color, enum cs__emphasis emphasis, const char *text);
 /** "warning: TEXT" on a line. */

@@ -31,6 +31,7 @@ static cs_status read_axis(struct cs_study *study, const struct cs_yaml_node *no
     axis->loc = node->loc;
     if (node->kind == CS_YAML_SCALAR && strcmp(node->text, "auto") == 0) {
         axis->kind = CS_AXIS_AUTO;
+        axis->asked = true;
         return CS_OK;
     }
     bool is_list = node->kind == CS_YAML_LIST;
@@ -49,6 +50,61 @@ out:
     return st;
 }
 
+/* "20/20/20/20", "even" (layers), "none" (recomputed layers) or "balanced". */
+static cs_status read_choice(const char *text, struct cs_loc loc, int32_t list, struct cs_list_choice *choice,
+                             struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_strategy scratch;
+    const char *key = cs_strategy_keys[CS_N_KEYS + list];
+    const char *idle = list == CS_LIST_LAYERS ? "even" : "none";
+    *choice = (struct cs_list_choice){0};
+    if (strcmp(text, "balanced") == 0 && list != CS_LIST_SELECTIVE_LAYERS) {
+        choice->balanced = true;
+    } else if (strcmp(text, idle) != 0) {
+        cs_strategy_init(&scratch);
+        if (cs_strategy_set(&scratch, key, text, loc, NULL) != CS_OK) {
+            st = cs_err_set(err, CS_E_INPUT, loc, "'%s' is '%.40s', not %s%s or numbers as in 5/6/6/5", key,
+                            text, idle, list == CS_LIST_SELECTIVE_LAYERS ? "" : ", balanced");
+            goto out;
+        }
+        choice->list = *cs_key_list(&scratch, (enum cs_list_key)list);
+    }
+out:
+    return st;
+}
+
+static cs_status read_list_axis(struct cs_study *study, const struct cs_yaml_node *node, int32_t list,
+                                struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_list_axis *axis = &study->lists[list];
+    const char *key = cs_strategy_keys[CS_N_KEYS + list];
+    axis->loc = node->loc;
+    if (node->kind == CS_YAML_SCALAR && strcmp(node->text, "auto") == 0) {
+        axis->n = list == CS_LIST_SELECTIVE_LAYERS ? 0 : 2;
+        axis->choices = CS_ARENA_NEW(&study->arena, struct cs_list_choice, 2);
+        axis->choices[1].balanced = true;
+        return CS_OK;
+    }
+    bool is_list = node->kind == CS_YAML_LIST;
+    if (node->kind == CS_YAML_MAP || (is_list && (node->n == 0 || node->n > AXIS_VALUES_MAX))) {
+        st = cs_err_set(err, CS_E_INPUT, node->loc, "'%s' must be a value, a list of 1 to %d values, or auto",
+                        key, AXIS_VALUES_MAX);
+        goto out;
+    }
+    axis->kind = is_list ? CS_AXIS_LISTED : CS_AXIS_PINNED;
+    axis->n = is_list ? node->n : 1;
+    axis->choices = CS_ARENA_NEW(&study->arena, struct cs_list_choice, axis->n);
+    for (int32_t i = 0; i < axis->n; i++) {
+        const struct cs_yaml_node *item = is_list ? node->items[i] : node;
+        CS_TRY(cs_yaml_want(item, CS_YAML_SCALAR, key, err));
+        CS_TRY(read_choice(item->text, item->loc, list, &axis->choices[i], err));
+    }
+out:
+    return st;
+}
+
 /* "FILE:LINE", as messages name places. */
 static const char *place(struct cs_arena *arena, struct cs_loc loc)
 {
@@ -61,13 +117,17 @@ static const char *place(struct cs_arena *arena, struct cs_loc loc)
 cs_status cs__axes_read(struct cs_study *study, const struct cs_yaml_node *block, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    const char *allowed[CS_N_KEYS + 2] = {NULL};
-    const struct cs_yaml_node *seen[CS_N_KEYS] = {NULL};
+    const char *allowed[CS_N_KEYS + CS_N_LISTS + 2] = {NULL};
+    const struct cs_yaml_node *seen[CS_N_KEYS + CS_N_LISTS] = {NULL};
     for (int32_t key = 0; key < CS_N_KEYS; key++) {
         allowed[key] = cs_strategy_keys[key];
         study->axes[key] = (struct cs_axis){.kind = CS_AXIS_AUTO, .loc = study->strategy_loc};
     }
-    allowed[CS_N_KEYS] = "tp";
+    for (int32_t list = 0; list < CS_N_LISTS; list++) {
+        allowed[CS_N_KEYS + list] = cs_strategy_keys[CS_N_KEYS + list];
+        study->lists[list] = (struct cs_list_axis){.kind = CS_AXIS_AUTO, .loc = study->strategy_loc};
+    }
+    allowed[CS_N_KEYS + CS_N_LISTS] = "tp";
     if (!block) {
         return CS_OK;
     }
@@ -83,7 +143,11 @@ cs_status cs__axes_read(struct cs_study *study, const struct cs_yaml_node *block
             goto out;
         }
         seen[key] = name;
-        CS_TRY(read_axis(study, block->items[i], key, err));
+        if (key < CS_N_KEYS) {
+            CS_TRY(read_axis(study, block->items[i], key, err));
+        } else {
+            CS_TRY(read_list_axis(study, block->items[i], key - CS_N_KEYS, err));
+        }
     }
 out:
     return st;
@@ -101,6 +165,23 @@ static bool has_item(const char *text, const char *item)
     return false;
 }
 
+static cs_status pinned_and_searched(struct cs_study *study, int32_t key, struct cs_loc loc,
+                                     struct cs_err *err)
+{
+    return cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
+                      "'%s' is pinned here and searched as a list at %s; use --set strategy.%s=... to "
+                      "replace the list",
+                      cs_strategy_keys[key], place(&study->arena, loc), cs_strategy_keys[key]);
+}
+
+static void pin_list(struct cs_study *study, struct cs_strategy *pinned, enum cs_list_key list)
+{
+    struct cs_list_axis *axis = &study->lists[list];
+    *axis = (struct cs_list_axis){.kind = CS_AXIS_PINNED, .loc = CS__COMMAND_LINE_LOC, .n = 1};
+    axis->choices = CS_ARENA_NEW(&study->arena, struct cs_list_choice, 1);
+    axis->choices[0] = (struct cs_list_choice){.list = *cs_key_list(pinned, list)};
+}
+
 cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -108,13 +189,12 @@ cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *
     uint32_t mask = 0;
     cs_strategy_init(&pinned);
     CS_TRY(cs_strategy_parse(text, CS__COMMAND_LINE_LOC, &pinned, &mask, err));
-    for (int32_t key = 0; key < CS_N_KEYS; key++) {
-        const struct cs_axis *axis = &study->axes[key];
-        if ((mask & (UINT32_C(1) << key)) && axis->kind == CS_AXIS_LISTED) {
-            st = cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
-                            "'%s' is pinned here and searched as a list at %s; use --set strategy.%s=... to "
-                            "replace the list",
-                            cs_strategy_keys[key], place(&study->arena, axis->loc), cs_strategy_keys[key]);
+    for (int32_t key = 0; key < CS_N_KEYS + CS_N_LISTS; key++) {
+        bool is_list = key >= CS_N_KEYS;
+        enum cs_axis_kind kind = is_list ? study->lists[key - CS_N_KEYS].kind : study->axes[key].kind;
+        if ((mask & (UINT32_C(1) << key)) && kind == CS_AXIS_LISTED) {
+            st = pinned_and_searched(study, key,
+                                     is_list ? study->lists[key - CS_N_KEYS].loc : study->axes[key].loc, err);
             goto out;
         }
     }
@@ -126,6 +206,11 @@ cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *
             axis->values[0] = key == CS_KEY_OP && has_item(text, "op=dp")
                                   ? CS_VALUE_ALL_DP
                                   : cs_key_get(&pinned, (enum cs_key)key);
+        }
+    }
+    for (int32_t list = 0; list < CS_N_LISTS; list++) {
+        if (mask & (UINT32_C(1) << (CS_N_KEYS + list))) {
+            pin_list(study, &pinned, (enum cs_list_key)list);
         }
     }
 out:
@@ -146,6 +231,12 @@ cs_status cs_study_strategy(const struct cs_study *study, const char *text, stru
         const struct cs_axis *axis = &study->axes[key];
         if (axis->kind == CS_AXIS_PINNED && axis->values[0] != CS_VALUE_ALL_DP) {
             cs_key_put(&wanted, (enum cs_key)key, axis->values[0]);
+        }
+    }
+    for (int32_t list = 0; list < CS_N_LISTS; list++) {
+        const struct cs_list_axis *axis = &study->lists[list];
+        if (axis->kind == CS_AXIS_PINNED) {
+            *cs_key_list(&wanted, (enum cs_list_key)list) = axis->choices[0].list;
         }
     }
     if (text) {

@@ -26,6 +26,9 @@
 /* The search ends when a whole batch promises less than this share of the best score. */
 #define WORTH_FRAC 2e-4
 
+/* How far apart strategies are whose guesses are made in two ways, in length scales of the process. */
+#define COARSE_AWAY 3
+
 /* A result: where, and whether it kept the study's constraints. */
 struct told {
     double x[CS__GAUSS_DIMS]; /* @unit coordinates */
@@ -49,16 +52,27 @@ struct bayes {
     struct told *told;
 };
 
-/* Names and switches as 0 or 1 of a coordinate each, sizes by their logarithm. */
-static void encode(const struct cs_strategy *s, double x[CS__GAUSS_DIMS])
+/* Of the layers that lists of a strategy say to recompute, the share of a whole place. */
+static double recomputed_frac(const struct cs_strategy *s)
 {
+    double sum = 0;
+    for (int32_t i = 0; i < s->full_layers.n; i++) {
+        sum += s->full_layers.at[i];
+    }
+    return s->full_layers.n > 0 ? sum / (sum + s->full_layers.n) : 0;
+}
+
+/* Names and switches as 0 or 1 of a coordinate each, sizes by their logarithm. */
+static void encode(const struct bayes *state, int64_t candidate, double x[CS__GAUSS_DIMS])
+{
+    const struct cs_strategy *s = &state->problem->space->candidates[candidate].strategy;
     int32_t at = 0;
-    const int32_t sizes[] = {s->dp, s->mp, s->pp, s->op, s->micro_batch, s->vpp, s->ep};
+    const int32_t sizes[] = {s->dp, s->mp, s->pp, s->op, s->micro_batch, s->vpp, s->ep, s->cp, s->seq_split};
     for (int32_t i = 0; i < CS__GAUSS_DIMS; i++) {
         x[i] = 0;
     }
     for (int32_t i = 0; i < CS_COUNT(sizes); i++) {
-        x[at++] = 0.3 * log2(sizes[i]);
+        x[at++] = 0.3 * log2(sizes[i] > 1 ? sizes[i] : 1);
     }
     x[at++] = s->sp;
     x[at + s->zero - 1] = 0.7;
@@ -67,6 +81,13 @@ static void encode(const struct cs_strategy *s, double x[CS__GAUSS_DIMS])
     at += CS_N_RECOMPUTE;
     x[at + (int32_t)s->schedule] = 0.7;
     at += CS_N_SCHEDULES;
+    const bool flags[] = {s->cp_kind == CS_CP_ULYSSES, s->half_batches > 1, s->fused_tp,    s->keep_comm,
+                          s->offload_optimizer,        s->swap_activations, s->layers.n > 0};
+    for (int32_t i = 0; i < CS_COUNT(flags); i++) {
+        x[at++] = flags[i] ? 1 : 0;
+    }
+    x[at++] = recomputed_frac(s);
+    x[at++] = state->problem->outlooks[candidate].coarse ? COARSE_AWAY : 0; /* its error is of another kind */
     for (int32_t i = 0; i + 1 < CS_N_DIMS; i++) {
         x[at++] = 0.3 * (double)s->placement[i];
     }
@@ -170,7 +191,7 @@ static double promise(struct bayes *state, int64_t candidate, double best)
     double x[CS__GAUSS_DIMS];
     double mean;
     double deviation;
-    encode(&state->problem->space->candidates[candidate].strategy, x);
+    encode(state, candidate, x);
     cs__gauss_predict(&state->gauss, x, &mean, &deviation);
     double scale = scale_of(state, candidate);
     double score = guess_of(state, candidate) + scale * mean;
@@ -240,7 +261,7 @@ static void plan_batch(struct bayes *state)
         double x[CS__GAUSS_DIMS];
         double mean;
         double deviation;
-        encode(&state->problem->space->candidates[chosen].strategy, x);
+        encode(state, chosen, x);
         cs__gauss_predict(&state->gauss, x, &mean, &deviation);
         cs__gauss_add(&state->gauss, x, mean);
         cs__gauss_fit(&state->gauss, 0, true);
@@ -273,7 +294,7 @@ static void tell(void *context, int64_t candidate, const struct cs_evaluation *e
     struct bayes *state = context;
     double x[CS__GAUSS_DIMS];
     state->n_away--;
-    encode(&state->problem->space->candidates[candidate].strategy, x);
+    encode(state, candidate, x);
     CS_GROW(state->told, state->n_told, state->cap_told);
     memcpy(state->told[state->n_told].x, x, sizeof x);
     state->told[state->n_told++].feasible = evaluation->outcome == CS_OUTCOME_OK;

@@ -40,8 +40,8 @@ void cs_cost_free(struct cs_cost *cost)
     for (int32_t i = 0; i < cost->n_stages; i++) {
         cs_stages_cost_release(&cost->stages[i].stages);
     }
-    struct cs__memo *memos[] = {&cost->plan_memo,  &cost->stage_memo, &cost->layout_memo,
-                                &cost->group_memo, &cost->coll_memo,  &cost->times_memo};
+    struct cs__memo *memos[] = {&cost->plan_memo, &cost->stage_memo, &cost->layout_memo, &cost->group_memo,
+                                &cost->coll_memo, &cost->times_memo, &cost->trace_memo};
     for (int32_t i = 0; i < CS_COUNT(memos); i++) {
         cs__memo_release(memos[i]);
     }
@@ -51,13 +51,14 @@ void cs_cost_free(struct cs_cost *cost)
     cs_free(cost->groups);
     cs_free(cost->colls);
     cs_free(cost->times);
+    cs_free(cost->traces);
     cs_free(cost->loads);
     cs_free(cost->pairs);
     cs_arena_release(&cost->arena);
     cs_free(cost);
 }
 
-/* Find or make the parts of a strategy. `times` has room for pp numbers. */
+/* Find or make the parts of a strategy. `times` has room for CS_N_RECOMPUTE numbers a stage. */
 static void find_parts(struct cs_cost *cost, const struct cs_strategy *strategy, int32_t *times,
                        struct cs__candidate *candidate)
 {
@@ -68,18 +69,39 @@ static void find_parts(struct cs_cost *cost, const struct cs_strategy *strategy,
         .layout = cs__cost_layout(cost, strategy),
         .stage = cs__cost_stage(cost, strategy),
         .times = times,
+        .mixed = strategy->full_layers.n > 0 || strategy->selective_layers.n > 0,
     };
     for (int32_t stage = 0; stage < strategy->pp; stage++) {
         /* Chips may differ between stages; their segments then have the same sizes and other times. */
-        candidate->plan = cs__cost_plan(cost, strategy, cost->layouts[candidate->layout].rank[stage]);
-        times[stage] = cs__cost_times(cost, candidate->plan, cost->layouts[candidate->layout].group[stage]);
+        const struct cs__layout_part *layout = &cost->layouts[candidate->layout];
+        for (int32_t r = 0; r < CS_N_RECOMPUTE; r++) {
+            int32_t *plan = &candidate->plan[r];
+            int32_t *time = &times[stage * CS_N_RECOMPUTE + r];
+            if (r > 0 && !candidate->mixed) {
+                *plan = candidate->plan[0];
+                *time = times[stage * CS_N_RECOMPUTE];
+                continue;
+            }
+            enum cs_recompute recompute = candidate->mixed ? (enum cs_recompute)r : strategy->recompute;
+            *plan = cs__cost_plan(cost, strategy, recompute, layout->rank[stage]);
+            *time = cs__cost_times(cost, *plan, layout->group[stage]);
+        }
     }
 }
 
-static bool is_known(const struct cs_strategy *strategy, int64_t n_micro_batches)
+/* Do the parts say everything about it? Lists only change which parts a stage is made of. */
+static bool is_covered(const struct cs_cost *cost, const struct cs_strategy *strategy)
 {
-    bool one_f_one_b = strategy->schedule == CS_SCHED_1F1B && n_micro_batches >= strategy->pp;
-    return (one_f_one_b || strategy->schedule == CS_SCHED_GPIPE) && strategy->vpp == 1;
+    struct cs_strategy plain;
+    const struct cs_strategy *asked = strategy;
+    if (strategy->layers.n > 0 || strategy->full_layers.n > 0 || strategy->selective_layers.n > 0) {
+        plain = *strategy;
+        plain.layers = plain.full_layers = plain.selective_layers = (struct cs_per_place){0};
+        asked = &plain;
+    }
+    return cs_stage_cost_covers(cost->model, asked) &&
+           (strategy->schedule == CS_SCHED_GPIPE ||
+            cs_strategy_micro_batches(strategy, cost->training) >= strategy->pp);
 }
 
 /* Note everything that the estimate of a strategy will ask for. */
@@ -110,13 +132,14 @@ cs_status cs_cost_prepare(struct cs_cost *cost, const struct cs_strategy *const 
     cost->collecting = true;
     for (int64_t i = 0; i < n; i++) {
         const struct cs_strategy *s = strategies[i];
-        if (!is_known(s, cs_strategy_micro_batches(s, cost->training))) {
+        if (!is_covered(cost, s)) {
             continue;
         }
         cs_free(times);
-        times = cs_calloc((size_t)s->pp, sizeof *times);
-        const int64_t key[CS__MEMO_WORDS] = {cs__cost_plan(cost, s, 0), cs__cost_stage(cost, s),
-                                             cs__cost_layout(cost, s)};
+        times = cs_calloc((size_t)s->pp * CS_N_RECOMPUTE, sizeof *times);
+        bool mixed = s->full_layers.n > 0 || s->selective_layers.n > 0;
+        const int64_t key[CS__MEMO_WORDS] = {cs__cost_plan(cost, s, s->recompute, 0), cs__cost_stage(cost, s),
+                                             cs__cost_layout(cost, s), mixed};
         if (cs__memo_find(&done, key) < 0) {
             cs__memo_put(&done, key, 0);
             collect(cost, s, times);
@@ -136,35 +159,56 @@ out:
 
 #define STAGES_ON_STACK 64
 
+static double bound_of(const struct cs_cost *cost, double time_s)
+{
+    return cost->options->jitter_frac > 0 ? 0 : fmax(0, time_s * (1 - ROUNDING_FRAC) - ROUNDING_S);
+}
+
+static void estimate_by_trace(struct cs_cost *cost, const struct cs_strategy *strategy,
+                              struct cs_estimate *estimate)
+{
+    const struct cs__trace_part *part = cs__cost_trace(cost, strategy);
+    *estimate = (struct cs_estimate){.bound_s = bound_of(cost, part->compute_s),
+                                     .time_s = part->compute_s,
+                                     .peak_memory_bytes = part->peak_bytes,
+                                     .state_bytes = part->state_bytes,
+                                     .compute_only = true};
+}
+
+static void estimate_by_parts(struct cs_cost *cost, const struct cs_strategy *strategy,
+                              struct cs__stage_times *stages, int32_t *times, struct cs_estimate *estimate)
+{
+    struct cs__candidate candidate;
+    double nic_s = 0;
+    int64_t peak_bytes = 0;
+    *estimate = (struct cs_estimate){0};
+    find_parts(cost, strategy, times, &candidate);
+    for (int32_t stage = 0; stage < strategy->pp; stage++) {
+        cs__stage_times(&candidate, stage, &stages[stage]);
+        nic_s = fmax(nic_s, stages[stage].nic_s * (double)candidate.n_micro_batches);
+        int64_t stage_bytes = cs__stage_peak_bytes(&candidate, stage);
+        peak_bytes = stage_bytes > peak_bytes ? stage_bytes : peak_bytes;
+        estimate->state_bytes =
+            fmax(estimate->state_bytes,
+                 (double)cost->stages[candidate.stage].stages.stages[stage].model_state_bytes);
+    }
+    estimate->time_s = fmax(cs__pipeline_s(&candidate, stages), nic_s);
+    estimate->bound_s = bound_of(cost, estimate->time_s);
+    estimate->peak_memory_bytes = peak_bytes + (int64_t)cost->reserved_bytes;
+}
+
 void cs_cost_estimate(struct cs_cost *cost, const struct cs_strategy *strategy, struct cs_estimate *estimate)
 {
     struct cs__stage_times few_stages[STAGES_ON_STACK];
-    int32_t few_times[STAGES_ON_STACK];
-    struct cs__candidate candidate;
-    bool many = strategy->pp > STAGES_ON_STACK;
-    struct cs__stage_times *stages = many ? cs_calloc((size_t)strategy->pp, sizeof *stages) : few_stages;
-    int32_t *times = many ? cs_calloc((size_t)strategy->pp, sizeof *times) : few_times;
-    memset(estimate, 0, sizeof *estimate);
-    if (is_known(strategy, cs_strategy_micro_batches(strategy, cost->training))) {
-        find_parts(cost, strategy, times, &candidate);
-        double nic_s = 0;
-        int64_t peak_bytes = 0;
-        for (int32_t stage = 0; stage < strategy->pp; stage++) {
-            cs__stage_times(&candidate, stage, &stages[stage]);
-            nic_s = fmax(nic_s, stages[stage].nic_s * (double)candidate.n_micro_batches);
-            int64_t stage_bytes = cs__stage_peak_bytes(&candidate, stage);
-            peak_bytes = stage_bytes > peak_bytes ? stage_bytes : peak_bytes;
-            estimate->state_bytes =
-                fmax(estimate->state_bytes,
-                     (double)cost->stages[candidate.stage].stages.stages[stage].model_state_bytes);
-        }
-        double end_s = fmax(cs__pipeline_s(&candidate, stages), nic_s);
-        estimate->bound_s =
-            cost->options->jitter_frac > 0 ? 0 : fmax(0, end_s * (1 - ROUNDING_FRAC) - ROUNDING_S);
-        estimate->time_s = end_s;
-        estimate->peak_memory_bytes = peak_bytes + (int64_t)cost->reserved_bytes;
-    }
-    if (many) {
+    int32_t few_times[STAGES_ON_STACK * CS_N_RECOMPUTE];
+    if (!is_covered(cost, strategy)) {
+        estimate_by_trace(cost, strategy, estimate);
+    } else if (strategy->pp <= STAGES_ON_STACK) {
+        estimate_by_parts(cost, strategy, few_stages, few_times, estimate);
+    } else {
+        struct cs__stage_times *stages = cs_calloc((size_t)strategy->pp, sizeof *stages);
+        int32_t *times = cs_calloc((size_t)strategy->pp * CS_N_RECOMPUTE, sizeof *times);
+        estimate_by_parts(cost, strategy, stages, times, estimate);
         cs_free(stages);
         cs_free(times);
     }

@@ -1,6 +1,8 @@
 /* Parts of strategies, kept by the keys that they depend on. */
 #include "cost_priv.h"
 
+#include "cs/base/text.h"
+
 #include <string.h>
 
 static double op_s(const struct cs_cost *cost, const struct cs_chip *chip, const struct cs_cost_op *op)
@@ -28,10 +30,11 @@ static int32_t chip_number(const struct cs_cost *cost, int32_t rank)
     return first;
 }
 
-int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *s, int32_t rank)
+int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *s, enum cs_recompute recompute,
+                      int32_t rank)
 {
-    const int64_t key[CS__MEMO_WORDS] = {
-        s->mp, s->cp, s->sp, s->micro_batch, (int64_t)s->recompute, chip_number(cost, rank)};
+    const int64_t key[CS__MEMO_WORDS] = {s->mp,          s->keep_comm,       s->sp,
+                                         s->micro_batch, (int64_t)recompute, chip_number(cost, rank)};
     int32_t index = cs__memo_find(&cost->plan_memo, key);
     if (index >= 0) {
         return index;
@@ -39,6 +42,8 @@ int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *s, int32_t
     struct cs__plan_part part = {0};
     struct cs_strategy alone = *s; /* segments do not depend on the other dimensions: fewer ranks to list */
     alone.dp = alone.pp = alone.op = alone.zero = 1;
+    alone.recompute = recompute;
+    alone.layers = alone.full_layers = alone.selective_layers = (struct cs_per_place){0};
     cs_segments_cost_build(&part.segments, cost->model, cost->training, &alone);
     int32_t n = part.segments.n_segments;
     const struct cs_chip *chip = cost->platform->devices[rank].chip;
@@ -91,8 +96,9 @@ int32_t cs__cost_times(struct cs_cost *cost, int32_t plan, const int32_t group[C
 
 int32_t cs__cost_stage(struct cs_cost *cost, const struct cs_strategy *s)
 {
-    const int64_t key[CS__MEMO_WORDS] = {((int64_t)s->mp << 32) | s->pp, s->cp,   s->sp,
-                                         ((int64_t)s->op << 32) | s->dp, s->zero, s->micro_batch};
+    uint64_t layers = s->layers.n > 0 ? cs_hash_bytes(CS_HASH_SEED, s->layers.at, s->layers.n) : 0;
+    const int64_t key[CS__MEMO_WORDS] = {((int64_t)s->mp << 32) | s->pp, (int64_t)layers, s->sp,
+                                         ((int64_t)s->op << 32) | s->dp, s->zero,         s->micro_batch};
     int32_t index = cs__memo_find(&cost->stage_memo, key);
     if (index >= 0) {
         return index;

@@ -64,6 +64,14 @@ struct cs__stage_part {
     double **epilogue_s; /* per stage and operation: computing, 0 for collectives */
 };
 
+/** A strategy that the parts do not cover, from its trace. */
+struct cs__trace_part {
+    struct cs_strategy strategy;
+    double compute_s; /* that the busiest rank computes; 0 = its trace cannot be made */
+    int64_t peak_bytes;
+    double state_bytes;
+};
+
 struct cs_cost {
     const struct cs_model *model;
     const struct cs_training *training;
@@ -76,7 +84,7 @@ struct cs_cost {
     bool collecting; /* cs_cost_prepare: collectives are only noted, routes are not known yet */
     int32_t *pairs;
     int64_t n_pairs, cap_pairs;
-    struct cs__memo plan_memo, stage_memo, layout_memo, group_memo, coll_memo, times_memo;
+    struct cs__memo plan_memo, stage_memo, layout_memo, group_memo, coll_memo, times_memo, trace_memo;
     struct cs__plan_part *plans;
     int32_t n_plans, cap_plans;
     struct cs__stage_part *stages;
@@ -89,18 +97,25 @@ struct cs_cost {
     int32_t n_colls, cap_colls;
     struct cs__segment_times *times;
     int32_t n_times, cap_times;
+    struct cs__trace_part *traces;
+    int32_t n_traces, cap_traces;
     struct cs__load *loads; /* scratch, per link */
     int32_t n_loads;
 };
 
 /* cost_parts.c: the parts, made on first use. Numbers, because the arrays grow. */
-int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *strategy, int32_t rank);
+int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *strategy, enum cs_recompute recompute,
+                      int32_t rank);
 int32_t cs__cost_stage(struct cs_cost *cost, const struct cs_strategy *strategy);
 int32_t cs__cost_layout(struct cs_cost *cost, const struct cs_strategy *strategy);
 /** Figures of the messages between stages; in collecting mode their routes are noted. */
 void cs__cost_messages(struct cs_cost *cost, struct cs__layout_part *part);
 /** Segment times of a plan among the groups of a stage. */
 int32_t cs__cost_times(struct cs_cost *cost, int32_t plan, const int32_t group[CS_N_COST_GROUPS]);
+
+/* cost_trace.c */
+/** What its trace says of a strategy. Borrowed until the next call. Cost: that of cs_trace_build, once. */
+const struct cs__trace_part *cs__cost_trace(struct cs_cost *cost, const struct cs_strategy *strategy);
 
 /* cost_coll.c */
 /** Time of a collective in a group; zero for group -1 and no bytes. */
@@ -132,8 +147,10 @@ struct cs__candidate {
     struct cs_cost *cost;
     const struct cs_strategy *strategy;
     int64_t n_micro_batches;
-    int32_t plan, stage, layout;
-    int32_t *times; /* per stage */
+    int32_t stage, layout;
+    bool mixed;                   /* lists say how layers are recomputed */
+    int32_t plan[CS_N_RECOMPUTE]; /* by recomputation; the same three unless mixed */
+    int32_t *times;               /* per stage, by recomputation */
 };
 
 /** The later of two moments; inline, unlike fmax, which is most of what a max-plus system does. Never NaN. */

@@ -9,8 +9,9 @@ struct pass {
     const struct cs__candidate *candidate;
     const struct cs_stages_cost *stages;
     const struct cs_stage_cost *stage;
-    const struct cs__segment_times *times;
-    const struct cs_segments_cost *segments;
+    int32_t index;
+    const struct cs__segment_times *times[CS_N_RECOMPUTE]; /* by recomputation; the same unless mixed */
+    const struct cs_segments_cost *segments[CS_N_RECOMPUTE];
     const int32_t *group;  /* per kind */
     int64_t last_bytes[3]; /* asked last, and what it took: neighbours are mostly alike */
     struct cs__cost_coll last[3];
@@ -25,16 +26,44 @@ static void open_pass(struct pass *pass, const struct cs__candidate *candidate, 
         .candidate = candidate,
         .stages = &cost->stages[candidate->stage].stages,
         .stage = &cost->stages[candidate->stage].stages.stages[stage],
-        .times = &cost->times[candidate->times[stage]],
-        .segments = &cost->plans[candidate->plan].segments,
+        .index = stage,
         .group = cost->layouts[candidate->layout].group[stage],
         .nic = -1,
     };
+    for (int32_t r = 0; r < CS_N_RECOMPUTE; r++) {
+        pass->times[r] = &cost->times[candidate->times[stage * CS_N_RECOMPUTE + r]];
+        pass->segments[r] = &cost->plans[candidate->plan[r]].segments;
+    }
 }
 
 static int32_t segment_of(const struct pass *pass, int32_t item)
 {
-    return pass->segments->chain[pass->stage->first_pos + item];
+    return pass->segments[0]->chain[pass->stage->first_pos + item];
+}
+
+/* How an item is recomputed: lists count the layers of a stage. */
+static int32_t recompute_of(const struct pass *pass, int32_t item)
+{
+    if (!pass->candidate->mixed || !pass->segments[0]->segments[segment_of(pass, item)].is_layer) {
+        return 0;
+    }
+    int32_t before = pass->segments[0]->segments[segment_of(pass, 0)].is_layer ? 0 : 1;
+    return (int32_t)cs_strategy_recompute(pass->candidate->strategy, pass->index, item - before);
+}
+
+static double forward_s(const struct pass *pass, int32_t item)
+{
+    return pass->times[recompute_of(pass, item)]->forward_s[segment_of(pass, item)];
+}
+
+static double backward_s(const struct pass *pass, int32_t item)
+{
+    return pass->times[recompute_of(pass, item)]->backward_s[segment_of(pass, item)];
+}
+
+static const struct cs_segment_cost *segment_at(const struct pass *pass, int32_t item)
+{
+    return &pass->segments[recompute_of(pass, item)]->segments[segment_of(pass, item)];
 }
 
 /* A collective of one of three uses, remembered while the size stays the same. */
@@ -94,7 +123,7 @@ static double run_forward(struct pass *pass, double start_s, double ready_s)
     double now_s = cs__later(start_s, ready_s);
     if (!pass->stages->gather_always) {
         for (int32_t item = 0; item < stage->n_items; item++) {
-            now_s += pass->times->forward_s[segment_of(pass, item)];
+            now_s += forward_s(pass, item);
         }
         return now_s;
     }
@@ -104,7 +133,7 @@ static double run_forward(struct pass *pass, double start_s, double ready_s)
         if (item + 1 < stage->n_items) {
             next_s = cs__later(now_s, gathered_s) + gather_s(pass, item + 1);
         }
-        now_s = cs__later(now_s, gathered_s) + pass->times->forward_s[segment_of(pass, item)];
+        now_s = cs__later(now_s, gathered_s) + forward_s(pass, item);
         gathered_s = next_s;
     }
     return now_s;
@@ -133,7 +162,7 @@ static double run_backward(struct pass *pass, double start_s, double ready_s, bo
         if (stages->scatter_always && bucket->last == item) {
             now_s = cs__later(now_s, scattered_s[0]); /* of the two buffers the older one is needed */
         }
-        now_s += pass->times->backward_s[segment_of(pass, item)];
+        now_s += backward_s(pass, item);
         if (reduces && bucket->first == item) {
             double end_s = cs__later(now_s, scattered_s[1]) + reduce_s(pass, stage->bucket_of[item], last);
             scattered_s[0] = scattered_s[1];
@@ -183,11 +212,11 @@ void cs__stage_times(const struct cs__candidate *candidate, int32_t index, struc
     out->nic_s += out->backward.nic_s;
     out->backward_last = differs ? backward_pass(&pass, true) : out->backward;
     if (index + 1 < pass.stages->n_stages) {
-        int64_t bytes = pass.segments->segments[segment_of(&pass, stage->n_items - 1)].out_bytes;
+        int64_t bytes = segment_at(&pass, stage->n_items - 1)->out_bytes;
         out->send_forward_s = layout->send_latency_s[index] + (double)bytes / layout->send_bytes_per_s[index];
     }
     if (index > 0) {
-        int64_t bytes = pass.segments->segments[segment_of(&pass, 0)].in_bytes;
+        int64_t bytes = segment_at(&pass, 0)->in_bytes;
         out->send_backward_s =
             layout->back_latency_s[index - 1] + (double)bytes / layout->back_bytes_per_s[index - 1];
     }
@@ -208,7 +237,7 @@ double cs__stage_first_forward_s(const struct cs__candidate *candidate, int32_t 
                               ->time_s;
             now_s = cs__later(now_s, gathered_s);
         }
-        now_s += pass.times->forward_s[segment_of(&pass, item)];
+        now_s += forward_s(&pass, item);
     }
     return now_s;
 }
@@ -251,7 +280,7 @@ static struct ledger pass_memory(const struct pass *pass, bool forward)
     }
     for (int32_t i = 0; i < n; i++) {
         int32_t item = forward ? i : n - 1 - i;
-        const struct cs_segment_cost *segment = &pass->segments->segments[segment_of(pass, item)];
+        const struct cs_segment_cost *segment = segment_at(pass, item);
         if (gathers && i + 1 < n) {
             hold(&ledger, gathered_bytes(pass, forward ? item + 1 : item - 1));
         }

@@ -102,6 +102,11 @@ static int64_t breed(struct evolution *state)
         const struct cs_strategy *from = dice < 2 ? stranger : dice % 2 == 0 ? other : &child;
         cs_key_put(&child, (enum cs_key)key, cs_key_get(from, (enum cs_key)key));
     }
+    for (int32_t list = 0; list < CS_N_LISTS; list++) {
+        if (cs_rng_below(&state->rng, 2) == 0) {
+            *cs_key_list(&child, (enum cs_list_key)list) = *cs_key_list_of(other, (enum cs_list_key)list);
+        }
+    }
     int32_t rest = child.mp * child.pp * child.cp;
     bool all_dp = other->op == other->dp;
     child.dp = state->problem->study->platform.n_devices / rest;

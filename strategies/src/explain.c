@@ -32,6 +32,17 @@ static int32_t differing_key(const struct cs_strategy *a, const struct cs_strate
         }
         found = key;
     }
+    for (int32_t list = 0; list < CS_N_LISTS; list++) {
+        const struct cs_per_place *x = cs_key_list_of(a, (enum cs_list_key)list);
+        const struct cs_per_place *y = cs_key_list_of(b, (enum cs_list_key)list);
+        if (x->n == y->n && memcmp(x->at, y->at, x->n) == 0) {
+            continue;
+        }
+        if (found >= 0) {
+            return -1;
+        }
+        found = CS_N_KEYS + list;
+    }
     return found;
 }
 
@@ -55,8 +66,7 @@ static void find_neighbours(struct explainer *e)
     for (int64_t i = 0; i < e->n_fit; i++) {
         int32_t key = differing_key(e->winner, &e->space->candidates[e->fit[i]].strategy);
         if (key >= 0) {
-            all[n++] = (struct cs_neighbour){e->fit[i], (enum cs_key)key, CS_OUTCOME_OPEN,
-                                             e->time_s[i] / winner_s - 1};
+            all[n++] = (struct cs_neighbour){e->fit[i], key, CS_OUTCOME_OPEN, e->time_s[i] / winner_s - 1};
         }
     }
     qsort(all, (size_t)n, sizeof *all, compare_neighbours);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CS__GAUSS_DIMS 24
+#define CS__GAUSS_DIMS 40
 
 /** Observations and what was fitted to them. Zero-initialised is empty; cs__gauss_release. */
 struct cs__gauss {

@@ -42,6 +42,20 @@ int32_t cs_key_get(const struct cs_strategy *strategy, enum cs_key key)
         return (int32_t)strategy->recompute;
     case CS_KEY_PLACEMENT:
         return placement_number(strategy->placement);
+    case CS_KEY_CP_KIND:
+        return (int32_t)strategy->cp_kind;
+    case CS_KEY_SEQ_SPLIT:
+        return strategy->seq_split > 1 ? strategy->seq_split : 1;
+    case CS_KEY_HALF_BATCHES:
+        return strategy->half_batches > 1 ? strategy->half_batches : 1;
+    case CS_KEY_FUSED_TP:
+        return strategy->fused_tp ? 1 : 0;
+    case CS_KEY_KEEP_COMM:
+        return strategy->keep_comm ? 1 : 0;
+    case CS_KEY_OFFLOAD_OPTIMIZER:
+        return strategy->offload_optimizer ? 1 : 0;
+    case CS_KEY_SWAP_ACTIVATIONS:
+        return strategy->swap_activations ? 1 : 0;
     case CS_N_KEYS:
         break;
     }
@@ -93,10 +107,51 @@ void cs_key_put(struct cs_strategy *strategy, enum cs_key key, int32_t value)
             strategy->placement[i] = (enum cs_dim)(value % CS_N_DIMS);
         }
         return;
+    case CS_KEY_CP_KIND:
+        strategy->cp_kind = (enum cs_cp_kind)value;
+        return;
+    case CS_KEY_SEQ_SPLIT:
+        strategy->seq_split = value;
+        return;
+    case CS_KEY_HALF_BATCHES:
+        strategy->half_batches = value;
+        return;
+    case CS_KEY_FUSED_TP:
+        strategy->fused_tp = value != 0;
+        return;
+    case CS_KEY_KEEP_COMM:
+        strategy->keep_comm = value != 0;
+        return;
+    case CS_KEY_OFFLOAD_OPTIMIZER:
+        strategy->offload_optimizer = value != 0;
+        return;
+    case CS_KEY_SWAP_ACTIVATIONS:
+        strategy->swap_activations = value != 0;
+        return;
     case CS_N_KEYS:
         break;
     }
     CS_ASSERT(false && "a key of a strategy");
+}
+
+bool cs_key_is_name(enum cs_key key)
+{
+    return key == CS_KEY_SP || key == CS_KEY_SCHEDULE || key == CS_KEY_RECOMPUTE || key == CS_KEY_PLACEMENT ||
+           key == CS_KEY_CP_KIND || key >= CS_KEY_FUSED_TP;
+}
+
+struct cs_per_place *cs_key_list(struct cs_strategy *strategy, enum cs_list_key key)
+{
+    return key == CS_LIST_LAYERS        ? &strategy->layers
+           : key == CS_LIST_FULL_LAYERS ? &strategy->full_layers
+                                        : &strategy->selective_layers;
+}
+
+const struct cs_per_place *cs_key_list_of(const struct cs_strategy *strategy, enum cs_list_key key)
+{
+    return key == CS_LIST_LAYERS        ? &strategy->layers
+           : key == CS_LIST_FULL_LAYERS ? &strategy->full_layers
+                                        : &strategy->selective_layers;
 }
 
 int32_t cs_key_index(const char *name)
@@ -113,6 +168,14 @@ int cs_strategy_compare(const struct cs_strategy *a, const struct cs_strategy *b
             return x < y ? -1 : 1;
         }
     }
+    for (int32_t key = 0; key < CS_N_LISTS; key++) {
+        const struct cs_per_place *x = cs_key_list_of(a, (enum cs_list_key)key);
+        const struct cs_per_place *y = cs_key_list_of(b, (enum cs_list_key)key);
+        int order = x->n != y->n ? x->n - y->n : memcmp(x->at, y->at, x->n);
+        if (order != 0) {
+            return order < 0 ? -1 : 1;
+        }
+    }
     return 0;
 }
 
@@ -120,7 +183,7 @@ int cs_strategy_compare(const struct cs_strategy *a, const struct cs_strategy *b
 static bool shapes_state(enum cs_key key)
 {
     return key != CS_KEY_SP && key != CS_KEY_MICRO_BATCH && key != CS_KEY_RECOMPUTE &&
-           key != CS_KEY_PLACEMENT;
+           (key < CS_KEY_PLACEMENT || key == CS_KEY_OFFLOAD_OPTIMIZER);
 }
 
 uint64_t cs_strategy_state_hash(const struct cs_strategy *strategy)
@@ -131,7 +194,7 @@ uint64_t cs_strategy_state_hash(const struct cs_strategy *strategy)
             hash = cs_hash_mix(hash, (uint64_t)cs_key_get(strategy, (enum cs_key)key));
         }
     }
-    return hash;
+    return cs_hash_bytes(hash, strategy->layers.at, strategy->layers.n);
 }
 
 bool cs_strategy_state_equal(const struct cs_strategy *a, const struct cs_strategy *b)
@@ -142,5 +205,5 @@ bool cs_strategy_state_equal(const struct cs_strategy *a, const struct cs_strate
             return false;
         }
     }
-    return true;
+    return a->layers.n == b->layers.n && memcmp(a->layers.at, b->layers.at, a->layers.n) == 0;
 }

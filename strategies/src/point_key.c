@@ -34,7 +34,16 @@ static uint64_t hash_search(uint64_t hash, const struct cs_study *study)
     for (int32_t key = 0; key < CS_N_KEYS; key++) {
         const struct cs_axis *axis = &study->axes[key];
         hash = cs_hash_mix(hash, (uint64_t)axis->kind);
+        hash = cs_hash_mix(hash, axis->asked);
         hash = cs_hash_bytes(hash, axis->values, (size_t)axis->n * sizeof *axis->values);
+    }
+    for (int32_t list = 0; list < CS_N_LISTS; list++) {
+        const struct cs_list_axis *axis = &study->lists[list];
+        hash = cs_hash_mix(hash, (uint64_t)axis->kind);
+        for (int32_t i = 0; i < axis->n; i++) {
+            hash = cs_hash_mix(hash, axis->choices[i].balanced);
+            hash = cs_hash_bytes(hash, axis->choices[i].list.at, axis->choices[i].list.n);
+        }
     }
     hash = cs_hash_text(hash, search->algorithm);
     hash = cs_hash_text(hash, search->objective);

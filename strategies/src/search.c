@@ -338,6 +338,7 @@ static void look(struct search *search, int64_t candidate)
         (void)count_verdict(search, candidate, &evaluation);
         return;
     }
+    outlook->coarse = estimate.compute_only;
     if (estimate.time_s > 0) {
         struct cs_metrics metrics;
         hope(search, &estimate, estimate.time_s, &metrics);
@@ -358,7 +359,7 @@ static cs_status look_ahead(struct search *search, struct cs_search_problem *pro
     int64_t n = 0;
     search->outlooks = cs_calloc((size_t)space->n_candidates + 1, sizeof *search->outlooks);
     for (int64_t i = 0; i < space->n_candidates; i++) {
-        search->outlooks[i] = (struct cs_outlook){!space->candidates[i].rule, (double)INFINITY, (double)NAN};
+        search->outlooks[i] = (struct cs_outlook){!space->candidates[i].rule, (double)INFINITY, (double)NAN, false};
     }
     if (search->options->cost) {
         list = cs_calloc((size_t)space->n_open + 1, sizeof *list);

@@ -1,5 +1,7 @@
 #include "cs/strategies/space.h"
 
+#include "balance_priv.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,12 +28,26 @@ struct builder {
     struct set set;
     int64_t cap;
     struct cs_strategy strategy; /* of the current combination */
+    struct cs__balancer *balancer;
 };
 
 /* The keys that are free once dp, mp, cp and pp are chosen. */
-static const enum cs_key inner_keys[] = {CS_KEY_OP,          CS_KEY_ZERO,      CS_KEY_SP,
-                                         CS_KEY_EP,          CS_KEY_VPP,       CS_KEY_SCHEDULE,
-                                         CS_KEY_MICRO_BATCH, CS_KEY_RECOMPUTE, CS_KEY_PLACEMENT};
+static const enum cs_key inner_keys[] = {CS_KEY_OP,
+                                         CS_KEY_ZERO,
+                                         CS_KEY_SP,
+                                         CS_KEY_EP,
+                                         CS_KEY_VPP,
+                                         CS_KEY_SCHEDULE,
+                                         CS_KEY_MICRO_BATCH,
+                                         CS_KEY_RECOMPUTE,
+                                         CS_KEY_PLACEMENT,
+                                         CS_KEY_CP_KIND,
+                                         CS_KEY_SEQ_SPLIT,
+                                         CS_KEY_HALF_BATCHES,
+                                         CS_KEY_FUSED_TP,
+                                         CS_KEY_KEEP_COMM,
+                                         CS_KEY_OFFLOAD_OPTIMIZER,
+                                         CS_KEY_SWAP_ACTIVATIONS};
 
 typedef bool (*equal_fn)(const struct cs_strategy *a, const struct cs_strategy *b);
 
@@ -62,10 +78,9 @@ static void grow_set(struct builder *b)
     }
 }
 
-static cs_status add_candidate(struct builder *b, struct cs_err *err)
+static cs_status add_candidate(struct builder *b, struct cs_strategy strategy, struct cs_err *err)
 {
     struct cs_space *space = b->space;
-    struct cs_strategy strategy = b->strategy;
     cs_strategy_canonicalise(&strategy);
     if (2 * space->n_candidates >= b->set.n_slots) {
         grow_set(b);
@@ -87,10 +102,56 @@ static cs_status add_candidate(struct builder *b, struct cs_err *err)
     return CS_OK;
 }
 
+/* The choice of a list that a combination's number stands for; takes it off the number. */
+static struct cs_list_choice take_choice(const struct cs_study *study, enum cs_list_key list, int64_t *number)
+{
+    const struct cs_list_axis *axis = &study->lists[list];
+    if (axis->n == 0) {
+        return (struct cs_list_choice){0};
+    }
+    struct cs_list_choice choice = axis->choices[*number % axis->n];
+    *number /= axis->n;
+    return choice;
+}
+
+/* Combinations of the lists. */
+static int64_t n_list_choices(const struct cs_study *study)
+{
+    int64_t n = 1;
+    for (int32_t list = 0; list < CS_N_LISTS; list++) {
+        n *= study->lists[list].n > 0 ? study->lists[list].n : 1;
+    }
+    return n;
+}
+
+/* One combination of the other keys with all lists. */
+static cs_status walk_lists(struct builder *b, struct cs_err *err)
+{
+    int64_t n = n_list_choices(b->study);
+    for (int64_t i = 0; i < n; i++) {
+        struct cs_strategy strategy = b->strategy;
+        bool balanced[CS_N_LISTS];
+        int64_t number = i;
+        for (int32_t list = 0; list < CS_N_LISTS; list++) {
+            struct cs_list_choice choice = take_choice(b->study, (enum cs_list_key)list, &number);
+            *cs_key_list(&strategy, (enum cs_list_key)list) = choice.list;
+            balanced[list] = choice.balanced;
+        }
+        if (balanced[CS_LIST_LAYERS] || balanced[CS_LIST_FULL_LAYERS]) {
+            cs__balance(b->balancer, &strategy, balanced[CS_LIST_LAYERS], balanced[CS_LIST_FULL_LAYERS]);
+        }
+        cs_status st = add_candidate(b, strategy, err);
+        if (st != CS_OK) {
+            return st;
+        }
+    }
+    return CS_OK;
+}
+
 static cs_status walk_inner(struct builder *b, int32_t depth, struct cs_err *err)
 {
     if (depth == CS_COUNT(inner_keys)) {
-        return add_candidate(b, err);
+        return walk_lists(b, err);
     }
     enum cs_key key = inner_keys[depth];
     for (int32_t i = 0; i < b->values[key].n; i++) {
@@ -134,7 +195,7 @@ static void resolve_op(struct builder *b, int32_t dp)
 /* All strategies of one (dp, mp, cp, pp), which is in b->strategy. */
 static cs_status walk_shape(struct builder *b, struct cs_err *err)
 {
-    int64_t n = 1;
+    int64_t n = n_list_choices(b->study);
     resolve_op(b, b->strategy.dp);
     for (int32_t i = 0; i < CS_COUNT(inner_keys); i++) {
         n *= b->values[inner_keys[i]].n;
@@ -223,11 +284,47 @@ static struct values divisors(struct builder *b, int64_t n, int64_t most, bool p
     return values;
 }
 
+/* Every order of the dimensions. */
+static struct values all_placements(struct builder *b)
+{
+    int32_t *list = CS_ARENA_NEW(&b->arena, int32_t, 24);
+    int32_t n = 0;
+    struct cs_strategy s = b->strategy;
+    for (int32_t code = 0; code < CS_N_DIMS * CS_N_DIMS * CS_N_DIMS * CS_N_DIMS; code++) {
+        unsigned seen = 0;
+        cs_key_put(&s, CS_KEY_PLACEMENT, code);
+        for (int32_t i = 0; i < CS_N_DIMS; i++) {
+            seen |= 1u << s.placement[i];
+        }
+        if (seen == (1u << CS_N_DIMS) - 1) {
+            list[n++] = code;
+        }
+    }
+    return (struct values){n, list};
+}
+
+struct range {
+    enum cs_key key;
+    struct values values;
+};
+
+static void take_ranges(struct builder *b, const struct range *ranges, int32_t n, bool if_asked)
+{
+    for (int32_t i = 0; i < n; i++) {
+        const struct cs_axis *axis = &b->study->axes[ranges[i].key];
+        if (axis->kind == CS_AXIS_AUTO && (axis->asked || !if_asked)) {
+            b->values[ranges[i].key] = ranges[i].values;
+        }
+    }
+}
+
 static void resolve_axes(struct builder *b)
 {
     static const int32_t zeros[] = {1, 2, 3};
     static const int32_t switches[] = {0, 1};
-    static const int32_t schedules[] = {CS_SCHED_1F1B, CS_SCHED_GPIPE};
+    static const int32_t parts[] = {1, 2, 4};
+    static const int32_t schedules[] = {CS_SCHED_1F1B, CS_SCHED_GPIPE, CS_SCHED_INTERLEAVED,
+                                        CS_SCHED_ZERO_BUBBLE};
     static const int32_t micro_batches[] = {1, 2, 4, 8};
     static const int32_t recomputes[] = {CS_RECOMPUTE_NONE, CS_RECOMPUTE_SELECTIVE, CS_RECOMPUTE_FULL};
     const struct cs_study *study = b->study;
@@ -238,23 +335,32 @@ static void resolve_axes(struct builder *b)
         b->values[key] =
             axis->kind == CS_AXIS_AUTO ? (struct values){1, only} : (struct values){axis->n, axis->values};
     }
-    const struct {
-        enum cs_key key;
-        struct values values;
-    } autos[] = {
+    int64_t experts = study->model.n_experts > 0 ? study->model.n_experts : 1;
+    const struct range always[] = {
         {CS_KEY_MP, divisors(b, study->model.n_heads, study->platform.devices_per_node, true)},
         {CS_KEY_PP, divisors(b, study->platform.n_devices, study->model.n_layers, false)},
         {CS_KEY_ZERO, {CS_COUNT(zeros), zeros}},
         {CS_KEY_SP, {CS_COUNT(switches), switches}},
-        {CS_KEY_SCHEDULE, {CS_COUNT(schedules), schedules}},
+        {CS_KEY_SCHEDULE, {2, schedules}},
         {CS_KEY_MICRO_BATCH, {CS_COUNT(micro_batches), micro_batches}},
         {CS_KEY_RECOMPUTE, {CS_COUNT(recomputes), recomputes}},
     };
-    for (int32_t i = 0; i < CS_COUNT(autos); i++) {
-        if (study->axes[autos[i].key].kind == CS_AXIS_AUTO) {
-            b->values[autos[i].key] = autos[i].values;
-        }
-    }
+    const struct range asked[] = {
+        {CS_KEY_CP, divisors(b, study->platform.n_devices, study->platform.devices_per_node, true)},
+        {CS_KEY_EP, divisors(b, experts, study->platform.n_devices, true)},
+        {CS_KEY_VPP, {CS_COUNT(parts), parts}},
+        {CS_KEY_SCHEDULE, {CS_COUNT(schedules), schedules}},
+        {CS_KEY_PLACEMENT, all_placements(b)},
+        {CS_KEY_CP_KIND, {CS_COUNT(switches), switches}},
+        {CS_KEY_SEQ_SPLIT, {CS_COUNT(parts), parts}},
+        {CS_KEY_HALF_BATCHES, {2, parts}},
+        {CS_KEY_FUSED_TP, {CS_COUNT(switches), switches}},
+        {CS_KEY_KEEP_COMM, {CS_COUNT(switches), switches}},
+        {CS_KEY_OFFLOAD_OPTIMIZER, {CS_COUNT(switches), switches}},
+        {CS_KEY_SWAP_ACTIVATIONS, {CS_COUNT(switches), switches}},
+    };
+    take_ranges(b, always, CS_COUNT(always), false);
+    take_ranges(b, asked, CS_COUNT(asked), true);
 }
 
 static int compare_candidates(const void *a, const void *b)
@@ -322,11 +428,13 @@ cs_status cs_space_build(struct cs_space *space, const struct cs_study *study, s
     *space = (struct cs_space){0};
     cs_strategy_init(&b.strategy);
     resolve_axes(&b);
+    b.balancer = cs__balancer_new(study);
     CS_TRY(walk_shapes(&b, err));
     qsort(space->candidates, (size_t)space->n_candidates, sizeof *space->candidates, compare_candidates);
     number_families(&b);
     apply_rules(&b);
 out:
+    cs__balancer_free(b.balancer);
     cs_free(b.set.slots);
     cs_arena_release(&b.arena);
     if (st != CS_OK) {

@@ -80,9 +80,8 @@ static cs_status read_value(struct cs_user_rule *rule, const char *text, struct 
     cs_strategy_init(&scratch);
     CS_TRY(cs_strategy_set(&scratch, cs_strategy_keys[rule->key], text, loc, err));
     rule->value = cs_key_get(&scratch, (enum cs_key)rule->key);
-    bool name = rule->key == CS_KEY_SCHEDULE || rule->key == CS_KEY_RECOMPUTE ||
-                rule->key == CS_KEY_PLACEMENT || rule->key == CS_KEY_SP;
-    if (name && rule->comparison != CS_EQUAL && rule->comparison != CS_UNEQUAL) {
+    if (cs_key_is_name((enum cs_key)rule->key) && rule->comparison != CS_EQUAL &&
+        rule->comparison != CS_UNEQUAL) {
         st = cs_err_set(err, CS_E_INPUT, loc,
                         "'%s' has no order: compare it with == or !=", cs_strategy_keys[rule->key]);
     }
@@ -135,7 +134,7 @@ static cs_status read_rule(struct cs_study *study, const struct cs_yaml_node *no
            strcmp(results[rule->result].name, name) != 0) {
         rule->result++;
     }
-    if (rule->result == CS_COUNT(results)) {
+    if (rule->result == CS_COUNT(results) || rule->key >= CS_N_KEYS) { /* lists are no numbers to compare */
         st = unknown_name(study, name, node->loc, err);
         goto out;
     }

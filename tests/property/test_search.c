@@ -18,7 +18,7 @@
 #endif
 #define SEED 20260401
 #define TEXT_MAX 64
-#define SETTINGS_MAX 24
+#define SETTINGS_MAX 32
 
 static struct cs_rng rng;
 
@@ -111,12 +111,44 @@ static void random_platform(struct world *w)
     set(w, "platform", w->platform);
 }
 
+/* Keys that most studies leave alone. */
+static void rare_settings(struct world *w, bool experts)
+{
+    static const char *const schedules[] = {"1f1b", "[1f1b, gpipe]", "[1f1b, interleaved]",
+                                            "[1f1b, zero-bubble]"};
+    int32_t schedule = pick(4);
+    set(w, "strategy.schedule", schedules[schedule]);
+    if (schedule == 2) {
+        set(w, "strategy.vpp", "[1, 2]");
+    }
+    if (experts) {
+        set(w, "strategy.ep", "[1, 2, 4]");
+    }
+    switch (pick(5)) {
+    case 0:
+        set(w, "strategy.layers", "[even, balanced]");
+        set(w, "strategy.full_layers", "[none, balanced]");
+        return;
+    case 1:
+        set(w, "strategy.cp", "[1, 2]");
+        return;
+    case 2:
+        set(w, "strategy.fused_tp", "auto");
+        set(w, "strategy.swap_activations", "auto");
+        return;
+    default:
+        return;
+    }
+}
+
 static void random_study(struct world *w)
 {
     static const char *const objectives[] = {"throughput", "step_time", "peak_memory"};
     char text[TEXT_MAX];
     random_platform(w);
-    set(w, "model", pick(2) ? "llama3-8b" : "llama2-7b");
+    bool experts = pick(5) == 0;
+    set(w, "model", experts ? "mixtral-8x7b" : pick(2) ? "llama3-8b" : "llama2-7b");
+    rare_settings(w, experts);
     snprintf(text, sizeof text, "%d", 32 << pick(4));
     set(w, "training.global_batch", text);
     snprintf(text, sizeof text, "%d", 1024 << pick(3));
@@ -126,7 +158,6 @@ static void random_study(struct world *w)
     set(w, "strategy.pp", pick(2) ? "[1, 2]" : "[1, 4]");
     set(w, "strategy.op", pick(2) ? "[1, dp]" : "[2, dp]");
     set(w, "strategy.zero", pick(2) ? "[1, 3]" : "[1, 2]");
-    set(w, "strategy.schedule", pick(2) ? "1f1b" : "[1f1b, gpipe]");
     set(w, "strategy.micro_batch", pick(2) ? "[1, 2]" : "[2]");
     set(w, "strategy.recompute", pick(2) ? "[none, full]" : "[selective, full]");
     set(w, "strategy.placement", pick(2) ? "[\"mp,cp,dp,pp\", \"dp,cp,mp,pp\"]" : "\"mp,cp,pp,dp\"");

@@ -13,6 +13,9 @@
  * every duration is at most the simulated one (a flow never gets more than a link's bandwidth), and the end
  * of a max-plus system does not decrease when a duration grows or a wait is added: the result is a lower
  * bound of the simulated step.
+ *
+ * A strategy outside cs_stage_cost_covers gets what its trace says: memory, and the computing of the busiest
+ * rank as a weaker bound, in a millisecond instead of microseconds.
  */
 #ifndef CS_STRATEGIES_COST_H
 #define CS_STRATEGIES_COST_H
@@ -30,11 +33,13 @@ struct cs_cost_scale {
 
 /** What the closed form says of a strategy. */
 struct cs_estimate {
-    double bound_s;            /* no simulation takes less; 0 when the schedule has no closed form here */
+    double bound_s;            /* no simulation takes less; 0 with jitter */
     double time_s;             /* the guess: the bound without its allowance for rounding */
     int64_t peak_memory_bytes; /* of the fullest rank, as the ledger has it; runtime's reserve included.
                                   A lower bound when devices differ */
     double state_bytes;        /* of that, the model state of the fullest rank */
+    bool compute_only; /* the closed form does not cover the strategy (cs_stage_cost_covers): the time is
+                          what its busiest rank computes, which is a weaker bound and no guess */
 };
 
 struct cs_cost; /* opaque: parts of strategies, kept by what they depend on */

@@ -18,7 +18,7 @@
 /** A strategy that differs from the winner in one key (dp makes up for it; op = dp stays op = dp). */
 struct cs_neighbour {
     int64_t candidate; /* index in the space */
-    enum cs_key key;
+    int32_t key;       /* in cs_strategy_keys */
     enum cs_outcome outcome;
     double loss_frac; /* longer step time than the winner's, as a share of it */
 };

@@ -46,7 +46,15 @@ struct cs_space {
  *    zero         1 2 3           sp         false true
  *    micro_batch  1 2 4 8         recompute  none selective full
  *    schedule     1f1b gpipe      cp ep vpp  1
- *    placement    mp,cp,dp,pp
+ *    placement    mp,cp,dp,pp     and the other keys at their default
+ *  Where the study says `auto` instead of leaving the key out:
+ *    schedule     1f1b gpipe interleaved zero-bubble
+ *    vpp          1 2 4           placement  all orders
+ *    cp           powers of two that divide the devices, up to a node's
+ *    ep           powers of two that divide the experts
+ *    seq_split    1 2 4           half_batches 1 2        cp_kind ring ulysses
+ *    fused_tp keep_comm offload_optimizer swap_activations  false true
+ *    layers       even balanced   full_layers  none balanced
  *  CS_E_INPUT when no combination of dp, mp, cp and pp makes the cluster; CS_E_LIMIT for more than 20 million
  *  combinations or 2 million candidates. Cost O(combinations). The caller releases. */
 CS_MUST_CHECK cs_status cs_space_build(struct cs_space *space, const struct cs_study *study,

@@ -21,9 +21,24 @@ enum cs_axis_kind {
 /** What the study says about one key. Values as cs_key_get gives them; op may be CS_VALUE_ALL_DP. */
 struct cs_axis {
     enum cs_axis_kind kind;
+    bool asked;        /* the study says `auto`: more than what a search takes up by itself */
     struct cs_loc loc; /* of the value; of the strategy block when the key was left out */
     int32_t n;
     int32_t *values; /* in the study's arena, in the order of the file */
+};
+
+/** A number for each place of the model, or a way to choose them. */
+struct cs_list_choice {
+    bool balanced;            /* chosen for each strategy so that time and memory balance (cs_balance) */
+    struct cs_per_place list; /* n = 0: none, that is even or no layer */
+};
+
+/** What the study says about a list. Left out and `auto`: none. */
+struct cs_list_axis {
+    enum cs_axis_kind kind;
+    struct cs_loc loc;
+    int32_t n;
+    struct cs_list_choice *choices; /* in the study's arena */
 };
 
 enum cs_comparison { CS_LESS, CS_LESS_EQUAL, CS_GREATER, CS_GREATER_EQUAL, CS_EQUAL, CS_UNEQUAL };
@@ -107,6 +122,7 @@ struct cs_study {
     struct cs_what_if what_if;
     struct cs_training training;
     struct cs_axis axes[CS_N_KEYS];
+    struct cs_list_axis lists[CS_N_LISTS];
     struct cs_loc strategy_loc; /* of the strategy block */
     struct cs_constraints constraints;
     struct cs_runtime runtime;
