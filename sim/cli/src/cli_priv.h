@@ -83,8 +83,13 @@ struct cs__run_args {
     struct cs_slow_device slow_devices[CS__FAULTS_MAX];
     struct cs_slow_link slow_links[CS__FAULTS_MAX];
     char link_names[CS__FAULTS_MAX][64];
+    const char *link_shares[CS__FAULTS_MAX];
+    char link_keys[CS__FAULTS_MAX][96];
 };
 extern const struct argp cs__run_argp; /* input: struct cs__run_args */
+/** Let the study say which links are slow (`faults.slow_links`), as a described platform is wired without its
+ *  dead links. A name with a dot, which is no key, stays an option of the run. */
+void cs__slow_links_to_study(struct cs__run_args *run, struct cs__study_args *study);
 
 /** Parse argv as subcommand `name` ("clustersim search"); exits on --help (0) and wrong usage (2). */
 void cs__parse(const struct argp *argp, const char *name, int argc, char **argv, void *input);

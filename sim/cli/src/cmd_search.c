@@ -262,6 +262,7 @@ int cs__cmd_search(int argc, char **argv)
     struct cs_space space = {0};
     struct cs_strategy baseline;
     parse_args(&args, argc, argv);
+    cs__slow_links_to_study(&args.run, &args.study);
     CS_TRY(cs__load_study(&study, &args.study, &err));
     if (args.strategy) {
         CS_TRY(cs_study_pin(&study, args.strategy, &err));

@@ -120,7 +120,11 @@ static error_t parse_study(int key, char *arg, struct argp_state *state)
 static const struct argp_option study_options[] = {
     {NULL, 0, NULL, 0, "The study (a value given here wins over the file's):", 1},
     {"model", 'm', "MODEL", 0, "Shipped model or model file", 1},
-    {"platform", 'p', "PLATFORM", 0, "Shipped platform or SimGrid XML file", 1},
+    {"platform", 'p', "PLATFORM", 0,
+     "Shipped platform, SimGrid XML file or rank table (.json); a description goes in the study's `platform` "
+     "block or "
+     "--set platform.KEY=VALUE",
+     1},
     {"set", 's', "KEY=VALUE", 0, "Any key of the study file: training.global_batch=1024, strategy.mp=[1,2,4]",
      1},
     {0},
@@ -254,13 +258,30 @@ static void add_slow_link(struct cs__run_args *args, struct argp_state *state, c
         return;
     }
     double factor = name_and_factor(state, "slow-link", text, args->link_names[n], sizeof args->link_names[n],
-                                    "leaf0_link_0_UP=0.5");
+                                    "hccs0-1=0.5");
     if (!(factor >= 0 && factor <= 1)) {
         argp_error(state, "'--slow-link %s': expected 0 (dead) to 1 of the bandwidth", text);
     }
     args->slow_links[n] = (struct cs_slow_link){args->link_names[n], factor};
+    args->link_shares[n] = strrchr(text, '=') + 1;
     args->options.n_slow_links = n + 1;
     args->options.slow_links = args->slow_links;
+}
+
+void cs__slow_links_to_study(struct cs__run_args *run, struct cs__study_args *study)
+{
+    int32_t n = run->options.n_slow_links;
+    for (int32_t i = 0; i < n; i++) {
+        if (strchr(run->link_names[i], '.')) {
+            return;
+        }
+    }
+    for (int32_t i = 0; i < n; i++) {
+        (void)snprintf(run->link_keys[i], sizeof run->link_keys[i], "faults.slow_links.%s",
+                       run->link_names[i]);
+        cs__study_args_set(study, run->link_keys[i], run->link_shares[i]);
+    }
+    run->options.n_slow_links = 0;
 }
 
 static error_t parse_run(int key, char *arg, struct argp_state *state)
@@ -310,7 +331,10 @@ static const struct argp_option run_options[] = {
     {"slow-device", OPT_SLOW_DEVICE, "RANK=FACTOR", 0,
      "A device that computes FACTOR times slower; may be repeated", 2},
     {"slow-link", OPT_SLOW_LINK, "NAME=SHARE", 0,
-     "A link with a share of its bandwidth (0 = dead), named as `links` in the result; may be repeated", 2},
+     "A link with a share of its bandwidth (0 = dead: a described platform is wired round it), named as "
+     "`links` "
+     "in the result, or both directions as in hccs0-1=0.5; may be repeated",
+     2},
     {"jitter", OPT_JITTER, "S", 0, "Spread of computing times: log-normal with this relative deviation", 2},
     {"seed", OPT_SEED, "N", 0, "Seed of the jitter", 2},
     {0},

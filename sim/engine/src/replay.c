@@ -463,9 +463,14 @@ static void slow_links(const struct cs__sim *sim)
 {
     const struct cs_run_options *o = sim->system->options;
     for (int32_t i = 0; i < o->n_slow_links && sim->real; i++) {
-        sg_link_t link = sg_link_by_name(o->slow_links[i].name);
-        if (link && o->slow_links[i].factor > 0) {
-            sg_link_set_bandwidth(link, sg_link_get_bandwidth(link) * o->slow_links[i].factor);
+        static const char *const directions[] = {"", "_UP", "_DOWN"};
+        for (int32_t d = 0; d < CS_COUNT(directions); d++) {
+            char name[160];
+            (void)snprintf(name, sizeof name, "%s%s", o->slow_links[i].name, directions[d]);
+            sg_link_t link = sg_link_by_name(name);
+            if (link && o->slow_links[i].factor > 0) {
+                sg_link_set_bandwidth(link, sg_link_get_bandwidth(link) * o->slow_links[i].factor);
+            }
         }
     }
 }
