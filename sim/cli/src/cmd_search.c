@@ -77,7 +77,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->n_workers = (int32_t)cs__option_int(state, arg, 1, 1024, "workers");
         return 0;
     case OPT_STRATEGY:
-        args->strategy = arg;
+        cs__option_once(state, &args->strategy, arg, "strategy");
         return 0;
     case OPT_STORE:
         args->store = arg;

@@ -37,7 +37,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[2] = &args->output;
         return 0;
     case OPT_STRATEGY:
-        args->strategy = arg;
+        cs__option_once(state, &args->strategy, arg, "strategy");
         return 0;
     case OPT_MINDFORMERS:
         args->mindformers = arg;

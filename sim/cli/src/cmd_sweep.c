@@ -39,7 +39,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->over[args->n_over++] = arg;
         return 0;
     case OPT_STRATEGY:
-        args->strategy = arg;
+        cs__option_once(state, &args->strategy, arg, "strategy");
         return 0;
     case OPT_STORE:
         args->store = arg;

@@ -2,8 +2,10 @@
 
 #include "cs/base/text.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void show_version(FILE *out, struct argp_state *state)
 {
@@ -11,18 +13,69 @@ static void show_version(FILE *out, struct argp_state *state)
     cs__print_version(out);
 }
 
+/* What argp says of wrong usage is collected: its two lines "Try ... for more information." are dropped, so
+ * that an error is one line here too. And argp ends the process itself, so that what remains to be done is
+ * left to the end of the process. */
+static FILE *argp_errors;
+static char *argp_error_text;
+static size_t argp_error_bytes;
+static bool parsing;
+
+static void end_of_usage(void)
+{
+    if (!parsing) {
+        return;
+    }
+    (void)fclose(argp_errors);
+    char *hint = strstr(argp_error_text, "Try `");
+    if (hint) {
+        *hint = '\0';
+    }
+    (void)fputs(argp_error_text, stderr);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        (void)fputs("clustersim: error: cannot write to standard output\n", stderr);
+        _exit(1);
+    }
+}
+
+static error_t parse_root(int key, char *arg, struct argp_state *state)
+{
+    (void)arg;
+    if (key == ARGP_KEY_INIT) {
+        state->child_inputs[0] = state->input;
+        state->err_stream = argp_errors;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
 void cs__parse(const struct argp *argp, const char *name, int argc, char **argv, void *input)
 {
     char program[64];
+    const struct argp_child child[] = {{argp, 0, NULL, 0}, {0}};
+    const struct argp root = {NULL, parse_root, NULL, NULL, child, NULL, NULL};
     (void)snprintf(program, sizeof program, "%s", name);
     argv[0] = program; /* argp and getopt show it */
     argp_program_version_hook = show_version;
     argp_err_exit_status = CS__EXIT_INPUT;
-    error_t code = argp_parse(argp, argc, argv, 0, NULL, input);
+    argp_errors = open_memstream(&argp_error_text, &argp_error_bytes);
+    parsing = argp_errors && atexit(end_of_usage) == 0;
+    error_t code = argp_errors ? argp_parse(&root, argc, argv, 0, NULL, input) : ENOMEM;
     if (code != 0) {
         (void)fprintf(stderr, "%s: %s\n", name, strerror(code));
         exit(1);
     }
+    parsing = false;
+    (void)fclose(argp_errors);
+    free(argp_error_text);
+}
+
+void cs__option_once(struct argp_state *state, const char **value, const char *arg, const char *option)
+{
+    if (*value) {
+        argp_error(state, "--%s is given twice: '%s' and '%s'", option, *value, arg);
+    }
+    *value = arg;
 }
 
 int64_t cs__option_int(struct argp_state *state, const char *text, int64_t min, int64_t max, const char *what)
@@ -169,8 +222,9 @@ static error_t parse_output(int key, char *arg, struct argp_state *state)
         args->progress = -1;
         return 0;
     case ARGP_KEY_END:
-        if (args->json && args->csv && strcmp(args->json, "-") == 0 && strcmp(args->csv, "-") == 0) {
-            argp_error(state, "only one of --json and --csv can go to standard output");
+        if (args->json && args->csv && strcmp(args->json, args->csv) == 0) {
+            argp_error(state, "only one of --json and --csv can go to %s",
+                       strcmp(args->json, "-") == 0 ? "standard output" : args->json);
         }
         return 0;
     default:
