@@ -50,6 +50,7 @@ static cs_status resolve_device(struct cs_reader *reader, const struct cs_device
                                   "device '%s' has no <host_link> in zone '%s'", host->name, zone->name);
     }
     *device = (struct cs_device){.host = cs_arena_strdup(reader->result, host->name),
+                                 .line = host->line > 0 ? host->line : draft->line,
                                  .node = (int32_t)draft->node,
                                  .memory_bytes = draft->memory_bytes,
                                  .chip = draft->chip};
@@ -150,6 +151,11 @@ cs_status cs__platform_read(struct cs_platform *platform, struct cs_reader *read
         .err = err, .file = xml_path, .catalogue = catalogue, .result = &read.arena, .zone = -1, .host = -1};
     char *text = NULL;
     size_t bytes = 0;
+    if (cs_file_is_there(xml_path) && !cs_file_exists(xml_path) && !cs_file_is_dir(xml_path)) {
+        st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){xml_path, 0, 0},
+                        "is a pipe or device, but should be a file: a platform is read more than once");
+        goto out;
+    }
     CS_TRY(cs_file_read(xml_path, FILE_BYTES_MAX, &text, &bytes, err));
     read.xml_path = cs_arena_strdup(&read.arena, xml_path);
     read.content_hash = cs_hash_bytes(CS_HASH_SEED, text, bytes);

@@ -8,6 +8,7 @@
  *   - the nodes, several to a zone in large clusters, because SimGrid walks all hosts once for each zone when
  * it seals the platform. A zone has routes inside each node only;
  *   - the fabric of the NIC hosts.
+ * In a torus of small nodes a device is its own NIC (topology_xml_torus.c).
  * Links are SPLITDUPLEX: one resource a direction; a route that uses a link UP uses it DOWN the other way. */
 #include "cs/platforms/topology.h"
 
@@ -160,8 +161,7 @@ static void put_intra_links(FILE *stream, const struct cs_fabric_plan *plan, int
     }
 }
 
-/* Devices a < b of a mesh: their link, or two by way of a third device. */
-static void put_mesh_route(FILE *stream, const struct cs_fabric_plan *plan, int32_t a, int32_t b)
+void cs__xml_mesh_route(FILE *stream, const struct cs_fabric_plan *plan, int32_t a, int32_t b)
 {
     if (!cs__cable_dead(plan->spec, CS__CABLE_MESH, 0, a, b)) {
         fprintf(stream,
@@ -179,16 +179,26 @@ static void put_mesh_route(FILE *stream, const struct cs_fabric_plan *plan, int3
     cs_strbuf_release(&links);
 }
 
-/* How the devices of a part are written. */
-struct device_text {
-    const char *chip;
-    char speed[CS__XML_TEXT_MAX];
-    char memory[CS__XML_TEXT_MAX];
-};
+void cs__xml_devices(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *text,
+                     int32_t first, int32_t end)
+{
+    bool joined = cs__fabric_joined(plan);
+    for (int32_t d = first; d < end; d++) {
+        fprintf(stream, "      <host id=\"npu%d\" speed=\"%s\"><prop id=\"chip\" value=\"", (int)d,
+                text->speed);
+        put_escaped(stream, text->chip);
+        fprintf(stream, "\"/><prop id=\"node\" value=\"%d\"/><prop id=\"memory\" value=\"%s\"/>",
+                (int)cs__fabric_node(plan, d), text->memory);
+        if (!joined) {
+            fprintf(stream, "<prop id=\"nic\" value=\"nic%d\"/>", (int)d);
+        }
+        fputs("</host>\n", stream);
+    }
+}
 
 /* Nodes first .. first + n - 1 of a part as one zone. */
 static void put_nodes(FILE *stream, const struct cs_fabric_plan *plan, int32_t which,
-                      const struct device_text *text, int32_t first, int32_t n)
+                      const struct cs__device_text *text, int32_t first, int32_t n)
 {
     const struct cs_topology_part *part = &plan->parts[which];
     int32_t per_node = part->devices_per_node;
@@ -202,15 +212,7 @@ static void put_nodes(FILE *stream, const struct cs_fabric_plan *plan, int32_t w
     }
     bool star = part->intra_switched && per_node > 1;
     fprintf(stream, " routing=\"%s\">\n", star ? "Cluster" : "Full");
-    for (int32_t d = first_device; d < end; d++) {
-        fprintf(stream, "      <host id=\"npu%d\" speed=\"%s\"><prop id=\"chip\" value=\"", (int)d,
-                text->speed);
-        put_escaped(stream, text->chip);
-        fprintf(stream,
-                "\"/><prop id=\"node\" value=\"%d\"/><prop id=\"memory\" value=\"%s\"/>"
-                "<prop id=\"nic\" value=\"nic%d\"/></host>\n",
-                (int)cs__fabric_node(plan, d), text->memory, (int)d);
-    }
+    cs__xml_devices(stream, plan, text, first_device, end);
     for (int32_t d = first_device; d < end && per_node > 1; d++) {
         if (star) {
             fprintf(stream, "      <host_link id=\"npu%d\" up=\"port%d_UP\" down=\"port%d_DOWN\"/>\n", (int)d,
@@ -219,7 +221,7 @@ static void put_nodes(FILE *stream, const struct cs_fabric_plan *plan, int32_t w
         }
         int32_t node_end = first_device + ((d - first_device) / per_node + 1) * per_node;
         for (int32_t peer = d + 1; peer < node_end; peer++) {
-            put_mesh_route(stream, plan, d, peer);
+            cs__xml_mesh_route(stream, plan, d, peer);
         }
     }
     fputs("    </zone>\n", stream);
@@ -227,7 +229,7 @@ static void put_nodes(FILE *stream, const struct cs_fabric_plan *plan, int32_t w
 
 /* All nodes of a part, several to a zone in large clusters. */
 static void put_part(FILE *stream, const struct cs_fabric_plan *plan, int32_t which,
-                     const struct device_text *text)
+                     const struct cs__device_text *text)
 {
     const struct cs_topology_part *part = &plan->parts[which];
     int32_t step = 1;
@@ -306,7 +308,7 @@ static double host_flop_per_s(const struct cs_chip *chip)
 
 /* The chip of a part and what the file says of it. */
 static cs_status describe_device(const struct cs_topology_part *part, const struct cs_catalogue *catalogue,
-                                 struct device_text *text, struct cs_loc loc, struct cs_err *err)
+                                 struct cs__device_text *text, struct cs_loc loc, struct cs_err *err)
 {
     const struct cs_chip *chip = part->chip ? cs_catalogue_chip(catalogue, part->chip) : NULL;
     if (!chip) {
@@ -328,7 +330,7 @@ cs_status cs_topology_write(const struct cs_topology_spec *spec, const struct cs
 {
     cs_status st = CS_OK;
     struct cs_fabric_plan plan = {0};
-    struct device_text texts[2] = {0};
+    struct cs__device_text texts[2] = {0};
     CS_TRY(cs_topology_check(spec, loc, err));
     cs__fabric_plan(spec, &plan);
     for (int32_t part = 0; part < plan.n_parts; part++) {
@@ -345,10 +347,10 @@ cs_status cs_topology_write(const struct cs_topology_spec *spec, const struct cs
         put_intra_links(stream, &plan, part);
     }
     cs__xml_fabric_links(stream, &plan);
-    for (int32_t part = 0; part < plan.n_parts; part++) {
+    for (int32_t part = 0; part < plan.n_parts && !cs__fabric_joined(&plan); part++) {
         put_part(stream, &plan, part, &texts[part]);
     }
-    cs__xml_fabric(stream, &plan);
+    cs__xml_fabric(stream, &plan, texts);
     fputs("  </zone>\n</platform>\n", stream);
     if (fflush(stream) != 0 || ferror(stream)) {
         return cs_err_set(err, CS_E_IO, loc, "cannot write the platform: %s", strerror(errno));

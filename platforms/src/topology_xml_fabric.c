@@ -1,11 +1,8 @@
 /* The fabric between the nodes as SimGrid XML: switches, what joins them, ways round dead cables. */
 #include "topology_xml_priv.h"
 
-/* Floyd is cubic in the zone's nodes; above, Dijkstra with a cache finds routes when they are asked for. */
-#define FLOYD_NODES_MAX 512
-
-static void put_zone_route(FILE *stream, const char *src, const char *dst, const char *gw_src,
-                           const char *gw_dst, const char *link)
+void cs__xml_zone_route(FILE *stream, const char *src, const char *dst, const char *gw_src,
+                        const char *gw_dst, const char *link)
 {
     fprintf(stream,
             "      <zoneRoute src=\"%s\" dst=\"%s\" gw_src=\"%s\" gw_dst=\"%s\">"
@@ -76,7 +73,7 @@ static void put_pod(FILE *stream, const struct cs_fabric_plan *plan, int32_t pod
         snprintf(leaf_id, sizeof leaf_id, "leaf%d", (int)leaf);
         snprintf(link_id, sizeof link_id, "%s_up", leaf_id);
         snprintf(leaf_switch, sizeof leaf_switch, "%s_switch", leaf_id);
-        put_zone_route(stream, leaf_id, spine, leaf_switch, spine_switch, link_id);
+        cs__xml_zone_route(stream, leaf_id, spine, leaf_switch, spine_switch, link_id);
     }
 }
 
@@ -108,89 +105,8 @@ static void put_tree(FILE *stream, const struct cs_fabric_plan *plan)
         snprintf(id, sizeof id, "pod%d", (int)pod);
         snprintf(spine_switch, sizeof spine_switch, "%s_spine_switch", id);
         snprintf(link_id, sizeof link_id, "%s_up", id);
-        put_zone_route(stream, id, "core", spine_switch, "core_switch", link_id);
+        cs__xml_zone_route(stream, id, "core", spine_switch, "core_switch", link_id);
     }
-    fputs("    </zone>\n", stream);
-}
-
-/* Call `put` for each live cable of a torus, in order. */
-typedef void put_cable_fn(FILE *stream, const struct cs_fabric_plan *plan, int32_t node, int32_t dim,
-                          int32_t next);
-static void each_torus_cable(FILE *stream, const struct cs_fabric_plan *plan, put_cable_fn *put)
-{
-    for (int32_t node = 0; node < plan->spec->n_nodes; node++) {
-        int32_t stride = 1;
-        for (int32_t d = 0; d < 3; d++) {
-            int32_t next = cs__fabric_torus_next(plan, node, d, stride);
-            stride *= plan->dims[d];
-            if (next >= 0 && !cs__cable_dead(plan->spec, CS__CABLE_TORUS, 0, node, d)) {
-                put(stream, plan, node, d, next);
-            }
-        }
-    }
-}
-
-static void put_torus_link(FILE *stream, const struct cs_fabric_plan *plan, int32_t node, int32_t dim,
-                           int32_t next)
-{
-    char id[CS__XML_TEXT_MAX];
-    (void)next;
-    snprintf(id, sizeof id, "torus%d_%c", (int)node, "xyz"[dim]);
-    cs__xml_link(stream, id, cs__fabric_torus_bytes_per_s(plan, dim), plan->spec->hop_latency_s);
-}
-
-static void put_torus_route(FILE *stream, const struct cs_fabric_plan *plan, int32_t node, int32_t dim,
-                            int32_t next)
-{
-    char id[CS__XML_TEXT_MAX];
-    char peer[CS__XML_TEXT_MAX];
-    char link_id[CS__XML_TEXT_MAX + 8];
-    char gw[CS__XML_TEXT_MAX + 8];
-    char peer_gw[CS__XML_TEXT_MAX + 8];
-    (void)plan;
-    snprintf(id, sizeof id, "torus%d", (int)node);
-    snprintf(peer, sizeof peer, "torus%d", (int)next);
-    snprintf(link_id, sizeof link_id, "%s_%c", id, "xyz"[dim]);
-    snprintf(gw, sizeof gw, "%s_switch", id);
-    snprintf(peer_gw, sizeof peer_gw, "%s_switch", peer);
-    put_zone_route(stream, id, peer, gw, peer_gw, link_id);
-}
-
-void cs__xml_fabric_links(FILE *stream, const struct cs_fabric_plan *plan)
-{
-    const struct cs_topology_spec *spec = plan->spec;
-    char id[CS__XML_TEXT_MAX];
-    if (spec->topology != CS_TOPOLOGY_TORUS) {
-        return;
-    }
-    each_torus_cable(stream, plan, put_torus_link);
-    for (int32_t d = 0; d < plan->n_devices; d++) {
-        snprintf(id, sizeof id, "nic%d_link", (int)d);
-        cs__xml_link(stream, id, spec->inter_bytes_per_s, spec->inter_latency_s / 2.0);
-    }
-}
-
-/* Nodes as zones with a router each. Not <cluster>s, whose links SimGrid looks up in every zone before: with
- * the links in the root zone 2,048 nodes load in less than half the time. */
-static void put_torus(FILE *stream, const struct cs_fabric_plan *plan)
-{
-    const struct cs_topology_spec *spec = plan->spec;
-    int32_t per_node = spec->devices_per_node;
-    fprintf(stream, "    <zone id=\"fabric\" routing=\"%s\">\n",
-            spec->n_nodes <= FLOYD_NODES_MAX ? "Floyd" : "DijkstraCache");
-    for (int32_t node = 0; node < spec->n_nodes; node++) {
-        fprintf(stream, "      <zone id=\"torus%d\" routing=\"Cluster\">\n", (int)node);
-        for (int32_t d = node * per_node; d < (node + 1) * per_node; d++) {
-            fprintf(stream, "        <host id=\"nic%d\" speed=\"1Gf\"/>\n", (int)d);
-        }
-        for (int32_t d = node * per_node; d < (node + 1) * per_node; d++) {
-            fprintf(stream,
-                    "        <host_link id=\"nic%d\" up=\"nic%d_link_UP\" down=\"nic%d_link_DOWN\"/>\n",
-                    (int)d, (int)d, (int)d);
-        }
-        fprintf(stream, "        <router id=\"torus%d_switch\"/>\n      </zone>\n", (int)node);
-    }
-    each_torus_cable(stream, plan, put_torus_route);
     fputs("    </zone>\n", stream);
 }
 
@@ -248,7 +164,7 @@ static void put_dragonfly_group(FILE *stream, const struct cs_fabric_plan *plan,
                     cs_strbuf_release(&links);
                     continue;
                 }
-                put_zone_route(stream, id, peer, gw, peer_gw, link_id);
+                cs__xml_zone_route(stream, id, peer, gw, peer_gw, link_id);
             }
         }
     }
@@ -308,14 +224,14 @@ static void put_dragonfly(FILE *stream, const struct cs_fabric_plan *plan)
                          (int)cs__fabric_gateway(plan, g, h));
                 snprintf(peer_gw, sizeof peer_gw, "group%d_router%d_switch", (int)h,
                          (int)cs__fabric_gateway(plan, h, g));
-                put_zone_route(stream, id, peer, gw, peer_gw, link_id);
+                cs__xml_zone_route(stream, id, peer, gw, peer_gw, link_id);
             }
         }
     }
     fputs("    </zone>\n", stream);
 }
 
-void cs__xml_fabric(FILE *stream, const struct cs_fabric_plan *plan)
+void cs__xml_fabric(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *text)
 {
     switch (plan->spec->topology) {
     case CS_TOPOLOGY_FAT_TREE:
@@ -323,7 +239,7 @@ void cs__xml_fabric(FILE *stream, const struct cs_fabric_plan *plan)
         put_tree(stream, plan);
         break;
     case CS_TOPOLOGY_TORUS:
-        put_torus(stream, plan);
+        cs__xml_torus(stream, plan, text);
         break;
     case CS_TOPOLOGY_DRAGONFLY:
         put_dragonfly(stream, plan);

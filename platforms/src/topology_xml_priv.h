@@ -16,9 +16,26 @@ void cs__xml_latency(char text[CS__XML_TEXT_MAX], double value_s);
 void cs__xml_link(FILE *stream, const char *id, double bytes_per_s, double latency_s);
 /* Add the cable "PREFIXa-b" (named by its smaller end) as it is crossed from a to b. */
 void cs__xml_crossing(struct cs_strbuf *links, const char *prefix, int32_t a, int32_t b);
-/* Links of the fabric that stand in the root zone. */
+
+/* How the devices of a part are written. */
+struct cs__device_text {
+    const char *chip;
+    char speed[CS__XML_TEXT_MAX];
+    char memory[CS__XML_TEXT_MAX];
+};
+
+/* The hosts of devices first .. end - 1, all of one part. */
+void cs__xml_devices(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *text,
+                     int32_t first, int32_t end);
+/* Devices a < b of a mesh: their link, or two by way of a third device. */
+void cs__xml_mesh_route(FILE *stream, const struct cs_fabric_plan *plan, int32_t a, int32_t b);
+/* A route between two zones over one link, UP from `src` to `dst`. */
+void cs__xml_zone_route(FILE *stream, const char *src, const char *dst, const char *gw_src,
+                        const char *gw_dst, const char *link);
+/* Links of the fabric that stand in the root zone: those of a torus. */
 void cs__xml_fabric_links(FILE *stream, const struct cs_fabric_plan *plan);
-/* The zone of the NIC hosts. */
-void cs__xml_fabric(FILE *stream, const struct cs_fabric_plan *plan);
+/* The zone of the NIC hosts; `texts` one a part, used where a device is its own NIC. */
+void cs__xml_fabric(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *texts);
+void cs__xml_torus(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *text);
 
 #endif

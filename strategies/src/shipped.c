@@ -70,8 +70,8 @@ cs_status cs_shipped_find(struct cs_arena *arena, const char *data_dir, enum cs_
         text,
     };
     for (int32_t i = 0; i < CS_COUNT(tries); i++) {
-        /* A folder is the reader's to refuse: it says best what it wants. */
-        if (tries[i] && (cs_file_exists(tries[i]) || (i > 0 && text[0] && cs_file_is_dir(tries[i])))) {
+        /* What is no file, the reader refuses: it says best what it wants. */
+        if (tries[i] && (cs_file_exists(tries[i]) || (i > 0 && text[0] && cs_file_is_there(tries[i])))) {
             *path = tries[i];
             return CS_OK;
         }

@@ -267,6 +267,29 @@ static bool scales_links(const struct cs_what_if *what)
            !is_one(what->latency_frac);
 }
 
+static bool has_dead_link(const struct cs_yaml_node *faults)
+{
+    const struct cs_yaml_node *slow = cs_yaml_get(faults, "slow_links");
+    double share = 1;
+    for (int32_t i = 0; slow && slow->kind == CS_YAML_MAP && i < slow->n; i++) {
+        if (cs_yaml_real(slow->items[i], 0, 1, "share", &share, NULL) == CS_OK && share <= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the file at `path` carry its description, so that one like it with other wiring can be made? */
+static bool is_described(const struct cs_study *study, const char *path, struct cs_loc loc)
+{
+    struct cs_platform platform = {0};
+    struct cs_topology_spec spec;
+    bool described = cs_platform_load(&platform, path, study->catalogue, NULL) == CS_OK &&
+                     cs_topology_read(&spec, &platform, study->catalogue, loc, NULL) == CS_OK;
+    cs_platform_release(&platform);
+    return described;
+}
+
 cs_status cs__study_platform_read(struct cs_study *study, const struct cs_study_source *source,
                                   const struct cs_yaml_node *root, struct cs_err *err)
 {
@@ -279,6 +302,11 @@ cs_status cs__study_platform_read(struct cs_study *study, const struct cs_study_
         node = block_of(study, "rank_table", node); /* the default server type, a fat tree */
     } else if (node->kind == CS_YAML_SCALAR && scales_links(&study->what_if)) {
         node = block_of(study, "base", node); /* a file's own links stay as they are */
+    } else if (node->kind == CS_YAML_SCALAR && has_dead_link(faults)) {
+        CS_TRY(cs__study_find(study, source, node, CS_SHIPPED_PLATFORM, "platform", &path, err));
+        if (is_described(study, path, node->loc)) { /* else the replay refuses what crosses the link */
+            node = block_of(study, "base", node);
+        }
     }
     if (node->kind == CS_YAML_MAP) {
         CS_TRY(describe(study, source, root, node, err));

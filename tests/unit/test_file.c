@@ -226,7 +226,7 @@ START_TEST(test_write_refused)
     ck_assert_fails(cs_outfile_open(&out, folder, &err), &err, CS_E_INPUT, 0, "is a directory");
     ck_assert_str_eq(err.file, folder);
     ck_assert_fails(cs_outfile_open(&out, "new/", &err), &err, CS_E_INPUT, 0, "is a directory");
-    ck_assert_fails(cs_outfile_open(&out, "", &err), &err, CS_E_IO, 0, "the file name is empty");
+    ck_assert_fails(cs_outfile_open(&out, "", &err), &err, CS_E_INPUT, 0, "the file name is empty");
     ck_assert_fails(cs_outfile_open(&out, "none/a", &err), &err, CS_E_IO, 0, "No such file or directory");
     ck_assert_str_eq(err.file, "none/a");
     if (geteuid() != 0) {

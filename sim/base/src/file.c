@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +12,8 @@
 enum {
     LINKS_MAX = 16,        /* symbolic links followed to an output file */
     TEMP_NAME_BYTES = 200, /* of the target's name kept in the temporary's, which must stay below NAME_MAX */
-    TEMP_TRIES = 100
+    TEMP_TRIES = 100,
+    WRITER_WAIT_MS = 5000 /* for the first byte out of a pipe */
 };
 
 static struct cs_loc at_file(const char *path)
@@ -29,6 +31,12 @@ bool cs_file_exists(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool cs_file_is_there(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
 }
 
 bool cs_file_is_dir(const char *path)
@@ -61,10 +69,16 @@ cs_status cs_file_read(const char *path, size_t max_bytes, char **text, size_t *
     struct cs_strbuf buf = {0};
     struct stat info = {0};
     cs_status st = CS_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    int problem = fd < 0 || fstat(fd, &info) != 0 ? errno : 0;
+    /* O_NONBLOCK: opening a named pipe would wait for a writer, for ever if there is none */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int problem = fd < 0 || fstat(fd, &info) != 0 || fcntl(fd, F_SETFL, 0) != 0 ? errno : 0;
     if (problem == 0 && S_ISDIR(info.st_mode)) {
         st = cs_err_set(err, CS_E_INPUT, at_file(path), "is a directory, but should be a file");
+        goto out;
+    }
+    struct pollfd pipe_end = {.fd = fd, .events = POLLIN};
+    if (problem == 0 && S_ISFIFO(info.st_mode) && poll(&pipe_end, 1, WRITER_WAIT_MS) == 0) {
+        st = cs_err_set(err, CS_E_INPUT, at_file(path), "is a pipe that nobody writes to");
         goto out;
     }
     if (problem == 0) {
@@ -215,7 +229,9 @@ cs_status cs_outfile_open(struct cs_outfile *out, const char *path, struct cs_er
         goto out;
     }
     if (problem != 0) {
-        st = cs_err_set(err, CS_E_IO, at_file(path), "cannot be written: %s", reason_of(path, problem));
+        st = cs_err_set(err, path[0] ? CS_E_IO : CS_E_INPUT, path[0] ? at_file(path) : CS_NOLOC,
+                        path[0] ? "cannot be written: %s" : "cannot write a file: %s",
+                        reason_of(path, problem));
         goto out;
     }
     *out = opened;

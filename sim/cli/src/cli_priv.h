@@ -83,11 +83,18 @@ struct cs__run_args {
     struct cs_slow_device slow_devices[CS__FAULTS_MAX];
     struct cs_slow_link slow_links[CS__FAULTS_MAX];
     char link_names[CS__FAULTS_MAX][64];
+    const char *link_shares[CS__FAULTS_MAX];
+    char link_keys[CS__FAULTS_MAX][96];
 };
 extern const struct argp cs__run_argp; /* input: struct cs__run_args */
+/** Let the study say which links are slow (`faults.slow_links`), as a described platform is wired without its
+ *  dead links. A name with a dot, which is no key, stays an option of the run. */
+void cs__slow_links_to_study(struct cs__run_args *run, struct cs__study_args *study);
 
 /** Parse argv as subcommand `name` ("clustersim search"); exits on --help (0) and wrong usage (2). */
 void cs__parse(const struct argp *argp, const char *name, int argc, char **argv, void *input);
+/** Keep the value of an option that may be given once; a second one is a usage error. */
+void cs__option_once(struct argp_state *state, const char **value, const char *arg, const char *option);
 /** The value of an option, or a usage error that ends the process. */
 int64_t cs__option_int(struct argp_state *state, const char *text, int64_t min, int64_t max,
                        const char *what);
@@ -122,6 +129,8 @@ void cs__hardware_release(struct cs__hardware *hardware);
 /** Set by SIGINT and SIGTERM once cs__catch_signals was called; a second signal ends the process. */
 extern volatile bool cs__stop;
 void cs__catch_signals(void);
+/** Until then these signals end the process with the exit status and the line of an interruption. */
+void cs__catch_early_signals(void);
 /** May standard output carry colours? (A terminal, and NO_COLOR unset or empty.) */
 bool cs__color(void);
 /** "--cfg=" item for SimGrid from the environment, NULL = none. */

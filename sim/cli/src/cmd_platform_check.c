@@ -96,12 +96,16 @@ static struct pairs pairs_to_check(const struct cs_platform *platform)
 struct problems {
     int64_t n;
     json_t *list; /* the first PROBLEMS_MAX */
+    int lines[PROBLEMS_MAX];
 };
 
-static void add_problem(struct problems *problems, const char *fmt, ...) CS_PRINTF(2, 3);
-static void add_problem(struct problems *problems, const char *fmt, ...)
+static void add_problem(struct problems *problems, int line, const char *fmt, ...) CS_PRINTF(3, 4);
+static void add_problem(struct problems *problems, int line, const char *fmt, ...)
 {
-    if (problems->n++ < PROBLEMS_MAX) {
+    size_t at = json_array_size(problems->list);
+    problems->n++;
+    if (at < PROBLEMS_MAX) {
+        problems->lines[at] = line;
         char text[256];
         va_list ap;
         va_start(ap, fmt);
@@ -129,16 +133,17 @@ static void check_pair(const struct cs_platform *platform, const struct cs_route
     char one[32];
     char other[32];
     if (there.n_links == 0 || back.n_links == 0) {
-        add_problem(problems, "the route between %s and %s has no link: data would arrive at once", from, to);
+        add_problem(problems, platform->devices[a].line,
+                    "the route between %s and %s has no link: data would arrive at once", from, to);
     }
     if (differ(there_bytes_per_s, back_bytes_per_s)) {
-        add_problem(problems, "%s sends %s to %s but gets %s back", from,
+        add_problem(problems, platform->devices[a].line, "%s sends %s to %s but gets %s back", from,
                     cs_units_format(there_bytes_per_s, CS_UNIT_BYTES_PER_S, one, sizeof one), to,
                     cs_units_format(back_bytes_per_s, CS_UNIT_BYTES_PER_S, other, sizeof other));
     }
     if (differ(there.latency_s, back.latency_s)) {
-        add_problem(problems, "%s reaches %s in %s but the way back takes %s", from, to,
-                    cs_units_format(there.latency_s, CS_UNIT_SECONDS, one, sizeof one),
+        add_problem(problems, platform->devices[a].line, "%s reaches %s in %s but the way back takes %s",
+                    from, to, cs_units_format(there.latency_s, CS_UNIT_SECONDS, one, sizeof one),
                     cs_units_format(back.latency_s, CS_UNIT_SECONDS, other, sizeof other));
     }
 }
@@ -192,7 +197,8 @@ static cs_status report_problems(const struct check_args *args, const struct cs_
         print_findings(platform->xml_path, findings);
         json_array_foreach(problems->list, i, problem)
         {
-            (void)printf("%s: error: %s\n", platform->xml_path, json_string_value(problem));
+            (void)printf("%s:%d: error: %s\n", platform->xml_path, problems->lines[i],
+                         json_string_value(problem));
         }
         (void)printf("%s: %lld devices, %lld routes asked, %s\n", platform->name,
                      (long long)platform->n_devices, (long long)n_pairs,
@@ -211,7 +217,7 @@ int cs__cmd_platform_check(int argc, char **argv)
     struct cs_findings findings = {0};
     struct cs_routes *routes = NULL;
     struct pairs pairs = {0};
-    struct problems problems = {0, json_array()};
+    struct problems problems = {.list = json_array()};
     json_t *found = NULL;
     parse_args(&args, argc, argv);
     CS_TRY(cs__hardware_load(&hardware, args.platform, &err));
@@ -221,7 +227,7 @@ int cs__cmd_platform_check(int argc, char **argv)
     pairs = pairs_to_check(&hardware.platform);
     st = cs_routes_need(routes, pairs.at, pairs.n, &why);
     if (st == CS_E_INPUT) { /* a missing route is what this command is there to find */
-        add_problem(&problems, "%s", why.text);
+        add_problem(&problems, why.line, "%s", why.text);
     } else if (st != CS_OK) {
         err = why;
         goto out;

@@ -21,7 +21,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->output = "-";
         return 0;
     case OPT_STRATEGY:
-        args->strategy = arg;
+        cs__option_once(state, &args->strategy, arg, "strategy");
         return 0;
     case 'o':
         args->output = arg;

@@ -77,7 +77,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->n_workers = (int32_t)cs__option_int(state, arg, 1, 1024, "workers");
         return 0;
     case OPT_STRATEGY:
-        args->strategy = arg;
+        cs__option_once(state, &args->strategy, arg, "strategy");
         return 0;
     case OPT_STORE:
         args->store = arg;
@@ -262,6 +262,7 @@ int cs__cmd_search(int argc, char **argv)
     struct cs_space space = {0};
     struct cs_strategy baseline;
     parse_args(&args, argc, argv);
+    cs__slow_links_to_study(&args.run, &args.study);
     CS_TRY(cs__load_study(&study, &args.study, &err));
     if (args.strategy) {
         CS_TRY(cs_study_pin(&study, args.strategy, &err));

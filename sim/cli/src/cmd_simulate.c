@@ -37,7 +37,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[2] = &args->output;
         return 0;
     case OPT_STRATEGY:
-        args->strategy = arg;
+        cs__option_once(state, &args->strategy, arg, "strategy");
         return 0;
     case OPT_MINDFORMERS:
         args->mindformers = arg;
@@ -204,6 +204,7 @@ int cs__cmd_simulate(int argc, char **argv)
     struct cs_err err = {0};
     struct cs_study study = {0};
     parse_args(&args, argc, argv);
+    cs__slow_links_to_study(&args.run, &args.study);
     if (args.mindformers) {
         static struct cs__mindformers config;
         CS_TRY(cs__mindformers_apply(&config, args.mindformers, args.output.quiet, &args.study, &err));

@@ -27,7 +27,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->host_flop_per_s = 1e12;
         return 0;
     case OPT_STRATEGY:
-        args->strategy = arg;
+        cs__option_once(state, &args->strategy, arg, "strategy");
         return 0;
     case OPT_FORMAT:
         args->format = (enum format)cs__option_choice(state, arg, format_names, "trace format");

@@ -104,6 +104,7 @@ int cs_cli_main(int argc, char **argv)
         {NULL, NULL, NULL, NULL},
     };
     fill_standard_streams();
+    cs__catch_early_signals();
     return cs__dispatch("clustersim",
                         "Simulates the training of large models on clusters of accelerators: which parallel "
                         "strategy is\nfastest, does it fit, where does the time go.",

@@ -2,8 +2,10 @@
 
 #include "cs/base/text.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void show_version(FILE *out, struct argp_state *state)
 {
@@ -11,18 +13,69 @@ static void show_version(FILE *out, struct argp_state *state)
     cs__print_version(out);
 }
 
+/* What argp says of wrong usage is collected: its two lines "Try ... for more information." are dropped, so
+ * that an error is one line here too. And argp ends the process itself, so that what remains to be done is
+ * left to the end of the process. */
+static FILE *argp_errors;
+static char *argp_error_text;
+static size_t argp_error_bytes;
+static bool parsing;
+
+static void end_of_usage(void)
+{
+    if (!parsing) {
+        return;
+    }
+    (void)fclose(argp_errors);
+    char *hint = strstr(argp_error_text, "Try `");
+    if (hint) {
+        *hint = '\0';
+    }
+    (void)fputs(argp_error_text, stderr);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        (void)fputs("clustersim: error: cannot write to standard output\n", stderr);
+        _exit(1);
+    }
+}
+
+static error_t parse_root(int key, char *arg, struct argp_state *state)
+{
+    (void)arg;
+    if (key == ARGP_KEY_INIT) {
+        state->child_inputs[0] = state->input;
+        state->err_stream = argp_errors;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
 void cs__parse(const struct argp *argp, const char *name, int argc, char **argv, void *input)
 {
     char program[64];
+    const struct argp_child child[] = {{argp, 0, NULL, 0}, {0}};
+    const struct argp root = {NULL, parse_root, NULL, NULL, child, NULL, NULL};
     (void)snprintf(program, sizeof program, "%s", name);
     argv[0] = program; /* argp and getopt show it */
     argp_program_version_hook = show_version;
     argp_err_exit_status = CS__EXIT_INPUT;
-    error_t code = argp_parse(argp, argc, argv, 0, NULL, input);
+    argp_errors = open_memstream(&argp_error_text, &argp_error_bytes);
+    parsing = argp_errors && atexit(end_of_usage) == 0;
+    error_t code = argp_errors ? argp_parse(&root, argc, argv, 0, NULL, input) : ENOMEM;
     if (code != 0) {
         (void)fprintf(stderr, "%s: %s\n", name, strerror(code));
         exit(1);
     }
+    parsing = false;
+    (void)fclose(argp_errors);
+    free(argp_error_text);
+}
+
+void cs__option_once(struct argp_state *state, const char **value, const char *arg, const char *option)
+{
+    if (*value) {
+        argp_error(state, "--%s is given twice: '%s' and '%s'", option, *value, arg);
+    }
+    *value = arg;
 }
 
 int64_t cs__option_int(struct argp_state *state, const char *text, int64_t min, int64_t max, const char *what)
@@ -120,7 +173,11 @@ static error_t parse_study(int key, char *arg, struct argp_state *state)
 static const struct argp_option study_options[] = {
     {NULL, 0, NULL, 0, "The study (a value given here wins over the file's):", 1},
     {"model", 'm', "MODEL", 0, "Shipped model or model file", 1},
-    {"platform", 'p', "PLATFORM", 0, "Shipped platform or SimGrid XML file", 1},
+    {"platform", 'p', "PLATFORM", 0,
+     "Shipped platform, SimGrid XML file or rank table (.json); a description goes in the study's `platform` "
+     "block or "
+     "--set platform.KEY=VALUE",
+     1},
     {"set", 's', "KEY=VALUE", 0, "Any key of the study file: training.global_batch=1024, strategy.mp=[1,2,4]",
      1},
     {0},
@@ -165,8 +222,9 @@ static error_t parse_output(int key, char *arg, struct argp_state *state)
         args->progress = -1;
         return 0;
     case ARGP_KEY_END:
-        if (args->json && args->csv && strcmp(args->json, "-") == 0 && strcmp(args->csv, "-") == 0) {
-            argp_error(state, "only one of --json and --csv can go to standard output");
+        if (args->json && args->csv && strcmp(args->json, args->csv) == 0) {
+            argp_error(state, "only one of --json and --csv can go to %s",
+                       strcmp(args->json, "-") == 0 ? "standard output" : args->json);
         }
         return 0;
     default:
@@ -254,13 +312,30 @@ static void add_slow_link(struct cs__run_args *args, struct argp_state *state, c
         return;
     }
     double factor = name_and_factor(state, "slow-link", text, args->link_names[n], sizeof args->link_names[n],
-                                    "leaf0_link_0_UP=0.5");
+                                    "hccs0-1=0.5");
     if (!(factor >= 0 && factor <= 1)) {
         argp_error(state, "'--slow-link %s': expected 0 (dead) to 1 of the bandwidth", text);
     }
     args->slow_links[n] = (struct cs_slow_link){args->link_names[n], factor};
+    args->link_shares[n] = strrchr(text, '=') + 1;
     args->options.n_slow_links = n + 1;
     args->options.slow_links = args->slow_links;
+}
+
+void cs__slow_links_to_study(struct cs__run_args *run, struct cs__study_args *study)
+{
+    int32_t n = run->options.n_slow_links;
+    for (int32_t i = 0; i < n; i++) {
+        if (strchr(run->link_names[i], '.')) {
+            return;
+        }
+    }
+    for (int32_t i = 0; i < n; i++) {
+        (void)snprintf(run->link_keys[i], sizeof run->link_keys[i], "faults.slow_links.%s",
+                       run->link_names[i]);
+        cs__study_args_set(study, run->link_keys[i], run->link_shares[i]);
+    }
+    run->options.n_slow_links = 0;
 }
 
 static error_t parse_run(int key, char *arg, struct argp_state *state)
@@ -310,7 +385,10 @@ static const struct argp_option run_options[] = {
     {"slow-device", OPT_SLOW_DEVICE, "RANK=FACTOR", 0,
      "A device that computes FACTOR times slower; may be repeated", 2},
     {"slow-link", OPT_SLOW_LINK, "NAME=SHARE", 0,
-     "A link with a share of its bandwidth (0 = dead), named as `links` in the result; may be repeated", 2},
+     "A link with a share of its bandwidth (0 = dead: a described platform is wired round it), named as "
+     "`links` "
+     "in the result, or both directions as in hccs0-1=0.5; may be repeated",
+     2},
     {"jitter", OPT_JITTER, "S", 0, "Spread of computing times: log-normal with this relative deviation", 2},
     {"seed", OPT_SEED, "N", 0, "Seed of the jitter", 2},
     {0},

@@ -101,6 +101,22 @@ static void on_signal(int number)
     cs__stop = true;
 }
 
+/* Before there is anything to keep. */
+static void on_early_signal(int number)
+{
+    static const char text[] = "clustersim: error: interrupted\n";
+    (void)number;
+    _exit(write(STDERR_FILENO, text, sizeof text - 1) < 0 ? 1 : cs_status_exit(CS_E_INTERRUPTED));
+}
+
+void cs__catch_early_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_early_signal};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
 void cs__catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};

@@ -461,11 +461,11 @@ static void find_hosts(struct cs__sim *sim)
 /* On the platform itself SimGrid has to be told about slow links; the quotient was written with them. */
 static void slow_links(const struct cs__sim *sim)
 {
-    const struct cs_run_options *o = sim->system->options;
-    for (int32_t i = 0; i < o->n_slow_links && sim->real; i++) {
-        sg_link_t link = sg_link_by_name(o->slow_links[i].name);
-        if (link && o->slow_links[i].factor > 0) {
-            sg_link_set_bandwidth(link, sg_link_get_bandwidth(link) * o->slow_links[i].factor);
+    const struct cs__system *s = sim->system;
+    for (int32_t l = 0; l < cs_routes_n_links(s->routes) && sim->real && s->options->n_slow_links > 0; l++) {
+        const struct cs_link *link = cs_routes_link(s->routes, l);
+        if (s->link_bytes_per_s[l] > 0 && s->link_bytes_per_s[l] < link->bytes_per_s) {
+            sg_link_set_bandwidth(sg_link_by_name(link->name), s->link_bytes_per_s[l]);
         }
     }
 }

@@ -218,7 +218,7 @@ static void answer_pair(const struct probe *probe, struct wire_buffer *buffer, i
     int32_t n = a == b ? 0 : cs__sg_route(a, b, links, ROUTE_LINKS_MAX);
     if (n > ROUTE_LINKS_MAX || n == 0) {
         struct cs_err err = {0};
-        struct cs_loc loc = {probe->platform->xml_path, 0, 0};
+        struct cs_loc loc = {probe->platform->xml_path, probe->platform->devices[from].line, 0};
         cs_err_set(&err, CS_E_INPUT, loc, "the route from '%s' to '%s' has %d links, expected 1 to %d",
                    sg_host_get_name(a), sg_host_get_name(b), n, ROUTE_LINKS_MAX);
         cs__answer_end(probe->answer, CS_E_INPUT, &err);

@@ -228,6 +228,14 @@ out:
 
 /* ---- faults ---- */
 
+/* Does a slow link's name mean this link? "hccs0-1" means both directions of the cable. */
+static bool names_link(const char *name, const char *link)
+{
+    size_t len = strlen(name);
+    return strncmp(name, link, len) == 0 &&
+           (link[len] == '\0' || strcmp(link + len, "_UP") == 0 || strcmp(link + len, "_DOWN") == 0);
+}
+
 static cs_status apply_faults(struct cs__system *s, struct cs_err *err)
 {
     const struct cs_run_options *o = s->options;
@@ -249,7 +257,7 @@ static cs_status apply_faults(struct cs__system *s, struct cs_err *err)
         const struct cs_link *link = cs_routes_link(s->routes, l);
         s->link_bytes_per_s[l] = link->bytes_per_s;
         for (int32_t i = 0; i < o->n_slow_links; i++) {
-            if (strcmp(o->slow_links[i].name, link->name) == 0) {
+            if (names_link(o->slow_links[i].name, link->name)) {
                 s->link_bytes_per_s[l] *= o->slow_links[i].factor;
             }
         }
@@ -257,12 +265,12 @@ static cs_status apply_faults(struct cs__system *s, struct cs_err *err)
     for (int32_t i = 0; i < o->n_slow_links; i++) {
         bool known = false;
         for (int32_t l = 0; l < n_links && !known; l++) {
-            known = strcmp(o->slow_links[i].name, cs_routes_link(s->routes, l)->name) == 0;
+            known = names_link(o->slow_links[i].name, cs_routes_link(s->routes, l)->name);
         }
         if (!known) {
             return cs_err_set(
                 err, CS_E_INPUT, CS_NOLOC,
-                "no route crosses a link '%s'; a link that has two directions is named with _UP or _DOWN",
+                "no route crosses a link '%s', expected a link of the platform, as hccs0-1 or hccs0-1_UP",
                 o->slow_links[i].name);
         }
     }

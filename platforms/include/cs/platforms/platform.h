@@ -16,6 +16,7 @@
 struct cs_device {
     const char *host;     /* SimGrid host that computes and ends intra-node routes */
     const char *nic_host; /* SimGrid host that ends inter-node routes; == host when it is the same */
+    int32_t line;         /* of the host in the file */
     int32_t node;
     int32_t index;              /* within its node */
     double memory_bytes;        /* of the `memory` property, else the chip's */

@@ -16,13 +16,15 @@
  *  naming the file; more than `max_bytes`: CS_E_LIMIT. */
 CS_MUST_CHECK cs_status cs_file_read(const char *path, size_t max_bytes, char **text, size_t *bytes,
                                      struct cs_err *err);
-bool cs_file_exists(const char *path); /* a regular file */
+bool cs_file_exists(const char *path);   /* a regular file */
+bool cs_file_is_there(const char *path); /* anything: a file, a folder, a pipe, a device */
 bool cs_file_is_dir(const char *path);
 
 /** An output file that appears whole or not at all: written as a temporary beside the target, synced and
  *  renamed by cs_outfile_commit. `path` "-" is standard output; a device or pipe is written in place; a
  *  symbolic link stays and the file it leads to is replaced. Zero-initialised is valid. A directory as target
- *  is CS_E_INPUT, what the system refuses is CS_E_IO; both name the file. */
+ *  or an empty path is
+ *  CS_E_INPUT, what the system refuses is CS_E_IO; both name the file. */
 struct cs_outfile {
     FILE *stream; /* write here */
     char *path;
