@@ -285,16 +285,16 @@ START_TEST(test_order_is_dynamic)
     ck_assert_str_eq(order_of(trace, 0, 0), "n1 n5 n3 n4 n7 n8");
     ck_assert_str_eq(order_of(trace, 1, 0), "n3 n4 n6 n7");
     ck_assert_int_eq(trace->n_streams, 3);
-    ck_assert_int_eq(trace->n_chans, 2);
+    ck_assert_int_eq(trace->n_chans, 4); /* a distance and a tag each */
     ck_assert_int_eq(trace->chans[0].peer[1], 0);
-    ck_assert_int_eq(trace->chans[1].source[1], 0);
+    ck_assert_int_eq(trace->chans[2].source[1], 0);
     cs_trace_free(trace);
 }
 END_TEST
 
 /* Messages of a pair are matched by tag, wherever they stand; with one tag, in order. A receive with
  * dependencies holds back what follows it, not what comes after on its channel. One that nothing needs makes
- * the channel's receives a stream of their own. */
+ * the receives of its distance and tag a stream of their own; those of another tag do not mind. */
 START_TEST(test_messages)
 {
     static const struct node first[] = {{.id = 1, .type = COMP, .us = 10},
@@ -315,8 +315,31 @@ START_TEST(test_messages)
     struct cs_trace *trace = read_well(&files, NULL, NULL);
     int32_t from = trace->chans[0].stream + 1;
     ck_assert_str_eq(order_of(trace, 0, trace->chans[0].stream), "n3 n2 n4");
-    ck_assert_str_eq(order_of(trace, 1, from), "n3 n2 n4");
-    ck_assert_str_eq(order_of(trace, 1, 0), "n1 n5 n6");
+    ck_assert_int_eq(trace->chans[1].stream, trace->chans[0].stream);
+    ck_assert_str_eq(order_of(trace, 1, from), "n3 n4");
+    ck_assert_str_eq(order_of(trace, 1, 0), "n1 n5 n2 n6");
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_many_tags)
+{
+    /* A tag for each message: too many to be told apart, so one channel for all of a distance. */
+    enum { N = 70 };
+    static struct node first[N + 1];
+    static struct node second[N + 1];
+    for (int32_t i = 0; i < N; i++) {
+        first[i] = (struct node){.id = (uint64_t)i + 1, SEND_TO(1, 8, i)};
+        second[i] = (struct node){.id = (uint64_t)i + 1, RECV_FROM(0, 8, i)};
+    }
+    first[N] = second[N] = (struct node)END_OF_NODES;
+    struct files files = {0};
+    add_rank(&files, first);
+    add_rank(&files, second);
+    struct cs_trace *trace = read_well(&files, NULL, NULL);
+    ck_assert_int_eq(trace->n_chans, 1);
+    ck_assert_str_eq(trace->chans[0].name, "to +1");
+    ck_assert_int_eq(count_ops(trace, 1, CS_OP_RECV), N);
     cs_trace_free(trace);
 }
 END_TEST
@@ -726,6 +749,7 @@ static Suite *chakra_suite(void)
     tcase_add_test(tc, test_computing);
     tcase_add_test(tc, test_order_is_dynamic);
     tcase_add_test(tc, test_messages);
+    tcase_add_test(tc, test_many_tags);
     tcase_add_test(tc, test_groups);
     tcase_add_test(tc, test_blocking_collectives);
     tcase_add_test(tc, test_groups_in_metadata);
