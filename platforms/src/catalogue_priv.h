@@ -17,7 +17,7 @@ struct cs_figure {
     double min, max; /* in the base unit */
 };
 
-#define CS__N_CHIP_FIGURES 40
+#define CS__N_CHIP_FIGURES 41
 extern const struct cs_figure cs__chip_figures[CS__N_CHIP_FIGURES];
 
 #endif

@@ -59,6 +59,7 @@ const struct cs_figure cs__chip_figures[] = {
     CHIP("collective_overhead", CS_UNIT_SECONDS, collective_overhead_s, true, 0.0, 1.0),
     CHIP("reserved", CS_UNIT_BYTES, reserved_bytes, true, 0.0, 1e15),
     CHIP("max_power", CS_UNIT_WATT, max_power_w, false, 1.0, 1e6),
+    CHIP("host_bandwidth", CS_UNIT_BYTES_PER_S, host_bytes_per_s, false, 1e6, 1e15),
 };
 _Static_assert(sizeof cs__chip_figures / sizeof cs__chip_figures[0] == CS__N_CHIP_FIGURES,
                "CS__N_CHIP_FIGURES counts the table");

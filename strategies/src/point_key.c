@@ -25,7 +25,7 @@ static uint64_t hash_training(uint64_t hash, const struct cs_training *t)
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         hash = cs_hash_mix(hash, (uint64_t)words[i]);
     }
-    return cs_hash_real(hash, t->bucket_bytes);
+    return cs_hash_real(cs_hash_real(hash, t->bucket_bytes), t->host_bytes_per_s);
 }
 
 static uint64_t hash_search(uint64_t hash, const struct cs_study *study)

@@ -37,9 +37,9 @@ out:
 
 static cs_status read_training(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
-    static const char *const allowed[] = {"global_batch",   "seq_length",      "dtype",
-                                          "gradient_dtype", "optimizer",       "gradient_bucket",
-                                          "clip_gradient",  "flash_attention", NULL};
+    static const char *const allowed[] = {
+        "global_batch",    "seq_length",    "dtype",           "gradient_dtype", "optimizer",
+        "gradient_bucket", "clip_gradient", "flash_attention", "host_bandwidth", NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     const struct cs_yaml_node *node = NULL;
@@ -176,6 +176,20 @@ out:
     return st;
 }
 
+/* Of all devices; 0 where the catalogue does not know one of them. */
+static double slowest_host_link(const struct cs_platform *platform)
+{
+    double slowest_bytes_per_s = INFINITY;
+    for (int32_t i = 0; i < platform->n_devices; i++) {
+        double bytes_per_s = platform->devices[i].chip->host_bytes_per_s;
+        if (isnan(bytes_per_s)) {
+            return 0;
+        }
+        slowest_bytes_per_s = bytes_per_s < slowest_bytes_per_s ? bytes_per_s : slowest_bytes_per_s;
+    }
+    return platform->n_devices > 0 ? slowest_bytes_per_s : 0;
+}
+
 static cs_status load_parts(struct cs_study *study, const struct cs_study_source *source,
                             const struct cs_yaml_node *root, struct cs_err *err)
 {
@@ -191,6 +205,9 @@ static cs_status load_parts(struct cs_study *study, const struct cs_study_source
     CS_TRY(check_dtype(study, node, err));
     CS_TRY(find_interval(study, source->data_dir, err));
     study->training.flash_attention = study->model.flash_attention;
+    study->training.host_bytes_per_s = slowest_host_link(&study->platform);
+    CS_TRY(cs_yaml_opt_quantity(cs_yaml_get(root, "training"), "host_bandwidth", CS_UNIT_BYTES_PER_S,
+                                &study->training.host_bytes_per_s, err));
     CS_TRY(cs_yaml_opt_bool(cs_yaml_get(root, "training"), "flash_attention",
                             &study->training.flash_attention, err));
 out:

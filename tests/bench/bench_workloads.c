@@ -94,6 +94,7 @@ static void measure(const struct cs_model *model, int32_t row, const char *dir)
                                    .dtype = CS_DTYPE_BF16,
                                    .gradient_dtype = CS_DTYPE_FP32,
                                    .bucket_bytes = 64e6,
+                                   .host_bytes_per_s = 31.5e9,
                                    .clip_gradient = true,
                                    .flash_attention = true};
     cs_strategy_init(&strategy);

@@ -81,6 +81,7 @@ static void random_model(struct cs_model *model, struct cs_training *training)
         .gradient_dtype = pick(2) ? CS_DTYPE_FP32 : CS_DTYPE_BF16,
         .optimizer = pick(4) ? CS_OPT_ADAMW : CS_OPT_MUON,
         .bucket_bytes = 16e6 * (1 << pick(4)),
+        .host_bytes_per_s = 31.5e9,
         .clip_gradient = pick(2),
         .flash_attention = pick(2),
     };

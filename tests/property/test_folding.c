@@ -88,6 +88,7 @@ static void random_strategy(struct cs_strategy *s, struct cs_training *t, int32_
         .gradient_dtype = CS_DTYPE_FP32,
         .optimizer = CS_OPT_ADAMW,
         .bucket_bytes = 64e6,
+        .host_bytes_per_s = 31.5e9,
         .clip_gradient = pick(2),
         .flash_attention = true,
     };

@@ -111,6 +111,7 @@ START_TEST(test_runs)
     char path[1024];
     snprintf(path, sizeof path, GOOD "/%s.yaml", files[_i]);
     ck_assert_ok(cs_mindformers_load(&config, path, &err), &err);
+    config.training.host_bytes_per_s = 31.5e9;
     ck_assert_ok(cs_trace_build(&config.model, &config.training, &config.strategy, &trace, &err), &err);
     ck_assert_ok(cs_trace_check(trace, &err), &err);
     ck_assert_int_eq(trace->n_ranks, config.n_devices);

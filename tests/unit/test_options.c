@@ -88,7 +88,22 @@ START_TEST(test_offload)
     ck_assert_int_eq(workload_count(trace, workload_block(trace, 0, "epilogue"),
                                     (struct workload_filter){.label = "optimizer.swap"}, &(int64_t){0}),
                      1);
+    /* At the rate of the link that the training names; without one the strategy is refused. */
+    double host_s = 0;
+    for (int32_t i = 0; i < trace->n_costs; i++) {
+        host_s = trace->costs[i].fixed_s > host_s ? trace->costs[i].fixed_s : host_s;
+    }
+    ck_assert_double_eq_tol(host_s * training.host_bytes_per_s / (12.0 * (double)cs_model_params(&model)),
+                            1.0, 1e-6);
     cs_trace_free(trace);
+    struct cs_strategy strategy = workload_strategy("dp=2,offload_optimizer=true");
+    struct cs_cluster_shape shape = {.n_devices = 2, .devices_per_node = 2};
+    char why[256];
+    training.host_bytes_per_s = 0;
+    ck_assert_str_eq(cs_strategy_check(&strategy, &model, &training, &shape, why, sizeof why),
+                     "host-link-known");
+    ck_assert_ptr_nonnull(strstr(why, "training.host_bandwidth"));
+    training.host_bytes_per_s = 31.5e9;
 }
 END_TEST
 

@@ -75,6 +75,7 @@ struct cs_training workload_training(const struct cs_model *model, int64_t globa
                                 .gradient_dtype = CS_DTYPE_FP32,
                                 .optimizer = CS_OPT_ADAMW,
                                 .bucket_bytes = 64e6,
+                                .host_bytes_per_s = 31.5e9,
                                 .clip_gradient = true,
                                 .flash_attention = model->flash_attention};
 }

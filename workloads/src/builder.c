@@ -226,10 +226,6 @@ void cs__emit_compute(struct cs_builder *builder, struct cs_oplist *list, enum c
                                         .cost = cs__builder_cost(builder, cost)});
 }
 
-/* PCI Express 4.0 x16, one direction: 16 GT/s on 16 lanes with 128b/130b code (PCI Express Base Specification
- * 4.0). */
-#define HOST_BYTES_PER_S (16e9 * 16 * 128 / 130 / 8)
-
 void cs__emit_host(struct cs_builder *builder, struct cs_oplist *list, enum cs_lane lane, enum cs_phase phase,
                    const char *label, int64_t bytes)
 {
@@ -237,7 +233,7 @@ void cs__emit_host(struct cs_builder *builder, struct cs_oplist *list, enum cs_l
                               .dtype = CS_DTYPE_FP32,
                               .batch = 1,
                               .n_kernels = 1,
-                              .fixed_s = (double)bytes / HOST_BYTES_PER_S};
+                              .fixed_s = (double)bytes / builder->training->host_bytes_per_s};
     cs__emit_compute(builder, list, phase, label, cost);
     list->ops[list->n - 1].stream = cs__builder_stream(builder, lane);
 }

@@ -218,6 +218,16 @@ static bool overlap_one_way(const struct subject *x)
            REFUSE(x, "half_batches and fused_tp both overlap tensor-parallel communication: use one");
 }
 
+static bool host_link_known(const struct subject *x)
+{
+    bool uses = x->s->offload_optimizer || x->s->swap_activations;
+    return !uses || x->training->host_bytes_per_s > 0 ||
+           REFUSE(x,
+                  "%s moves data to the host, and the rate of that link is not known: give "
+                  "training.host_bandwidth",
+                  x->s->offload_optimizer ? "offload_optimizer" : "swap_activations");
+}
+
 static bool halves_exist(const struct subject *x)
 {
     const struct cs_strategy *s = x->s;
@@ -364,6 +374,7 @@ static const struct rule rules[] = {
     {"dualpipe-even", dualpipe_even},
     {"dtype-not-generated", dtype_modelled},
     {"overlap-one-way", overlap_one_way},
+    {"host-link-known", host_link_known},
     {"halves-exist", halves_exist},
     {"images-single", images_single},
     {"heads-divisible", heads_divisible},

@@ -74,6 +74,7 @@ struct cs_chip {
     double collective_overhead_s; /* fixed cost of one collective or point-to-point operation */
     double reserved_bytes;        /* runtime's own share of the memory */
     double max_power_w;
+    double host_bytes_per_s; /* link to the host's memory, one direction */
 };
 
 /** One server type: how its devices are wired inside and to the outside. Rates are one direction. */

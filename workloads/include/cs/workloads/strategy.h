@@ -22,6 +22,8 @@ struct cs_training {
     double bucket_bytes;  /* gradients are reduced in buckets of at least this size; default 64 MB */
     bool clip_gradient;   /* global norm: one scalar all-reduce over the model-parallel ranks; default true */
     bool flash_attention; /* default: the model's */
+    double host_bytes_per_s; /* link of a device to its host's memory, one direction, for what is swapped or
+                                offloaded; 0 = not known */
     bool gradient_fp32_sync; /* gradients are reduced in fp32 whatever their type (MindSpore's default) */
 };
 
