@@ -84,6 +84,66 @@ START_TEST(test_exchange)
 }
 END_TEST
 
+/** All-to-all bytes of a program: blocking the compute stream, and beside it. Between a launch beside it and
+ * the wait for it (in the same order) something is computed, but for `n_bare` of them. */
+static void count_exchanges(const struct cs_trace *trace, int32_t program, double bytes[2], int32_t *n_bare)
+{
+    const struct cs_program *p = &trace->programs[program];
+    bytes[0] = bytes[1] = 0;
+    *n_bare = 0;
+    for (int32_t call = 0; call < p->n_calls; call++) {
+        const struct cs_block *block = &trace->blocks[p->calls[call].block];
+        int32_t n_computed = 0;
+        int32_t n_launched = 0;
+        int32_t n_awaited = 0;
+        int32_t computed_at[1024];
+        for (int32_t i = 0; i < block->n_ops; i++) {
+            const struct cs_op *op = &block->ops[i];
+            const bool aside = op->stream != CS_STREAM_COMPUTE;
+            n_computed += op->type == CS_OP_COMPUTE;
+            if (op->type == CS_OP_COLLECTIVE && op->coll == CS_COLL_ALL_TO_ALL) {
+                bytes[aside] += (double)op->bytes;
+                ck_assert_int_lt(n_launched, 1024);
+                computed_at[n_launched] = n_computed;
+                n_launched += aside;
+            } else if (op->type == CS_OP_WAIT && !aside &&
+                       strcmp(trace->event_names[op->comm], "ep done") == 0) {
+                *n_bare += computed_at[n_awaited++] == n_computed;
+            }
+        }
+        ck_assert_int_eq(n_awaited, n_launched);
+    }
+}
+
+START_TEST(test_both_directions)
+{
+    /* DualPipe hides the experts' exchange of one direction under the other's computing: as many bytes as
+     * 1F1B moves, those of joined passes beside the compute stream. Stage 0 of 4 with 16 micro-batches joins
+     * 2 (8 - 4 + 1) in the steady phase and one behind it, the middle 2 (8 - 4 + 2) less the first. */
+    struct cs_model model = workload_moe(12, false);
+    struct cs_training training = workload_training(&model, 64, 1024);
+    double bytes[2];
+    double plain[2];
+    int32_t n_bare;
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=4,pp=4,ep=4");
+    count_exchanges(trace, 1, plain, &n_bare);
+    ck_assert(plain[0] > 0 && plain[1] <= 0);
+    cs_trace_free(trace);
+    trace = workload_trace(&model, &training, "dp=4,pp=4,ep=4,schedule=dualpipe");
+    /* Stages 1 and 2 hold the same three layers each way, all of experts. */
+    count_exchanges(trace, 1, bytes, &n_bare);
+    ck_assert_double_eq_tol((bytes[0] + bytes[1]) / plain[0], 1.0, 1e-12);
+    ck_assert_double_eq_tol(bytes[1] / plain[0], (2.0 * (8 - 4 + 2) - 1) / 16, 1e-12);
+    ck_assert_int_eq(n_bare, 0);
+    cs_trace_free(trace);
+    /* Where waits of other communication would be mixed up, passes stay one after the other. */
+    trace = workload_trace(&model, &training, "dp=4,pp=4,ep=4,schedule=dualpipe,op=4,zero=3");
+    count_exchanges(trace, 1, bytes, &n_bare);
+    ck_assert(bytes[0] > 0 && bytes[1] <= 0);
+    cs_trace_free(trace);
+}
+END_TEST
+
 START_TEST(test_expert_gradients)
 {
     /* Reduced over the copies of the experts, not over dp. */
@@ -272,6 +332,7 @@ static Suite *moe_suite(void)
     tcase_add_loop_test(c, test_state, 0, 7);
     tcase_add_test(c, test_state_zero3);
     tcase_add_loop_test(c, test_exchange, 0, 3);
+    tcase_add_test(c, test_both_directions);
     tcase_add_test(c, test_expert_gradients);
     tcase_add_test(c, test_capacity);
     tcase_add_test(c, test_deepseek);

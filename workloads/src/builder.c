@@ -161,14 +161,15 @@ uint8_t cs__builder_comm(struct cs_builder *builder, enum cs_group group)
         int32_t index = builder->trace->n_comms++;
         builder->group_comm[group] = index;
         static const enum cs_lane lanes[CS_N_GROUPS] = {
-            [CS_GROUP_TP] = CS_LANE_TP,          [CS_GROUP_TP_COPIES] = CS_LANE_TP,
-            [CS_GROUP_CP] = CS_LANE_CP,          [CS_GROUP_DP] = CS_LANE_DP,
-            [CS_GROUP_OP] = CS_LANE_DP,          [CS_GROUP_GATHER] = CS_LANE_GATHER,
-            [CS_GROUP_DPX] = CS_LANE_DP,         [CS_GROUP_NORM] = CS_LANE_NORM,
-            [CS_GROUP_EMBEDDING] = CS_LANE_DP,   [CS_GROUP_MIRROR] = CS_LANE_DP,
-            [CS_GROUP_TP_ASYNC] = CS_LANE_TP,    [CS_GROUP_EP] = CS_LANE_EP,
-            [CS_GROUP_EDP] = CS_LANE_DP,         [CS_GROUP_EOP] = CS_LANE_DP,
-            [CS_GROUP_EGATHER] = CS_LANE_GATHER, [CS_GROUP_EDPX] = CS_LANE_DP,
+            [CS_GROUP_TP] = CS_LANE_TP,        [CS_GROUP_TP_COPIES] = CS_LANE_TP,
+            [CS_GROUP_CP] = CS_LANE_CP,        [CS_GROUP_DP] = CS_LANE_DP,
+            [CS_GROUP_OP] = CS_LANE_DP,        [CS_GROUP_GATHER] = CS_LANE_GATHER,
+            [CS_GROUP_DPX] = CS_LANE_DP,       [CS_GROUP_NORM] = CS_LANE_NORM,
+            [CS_GROUP_EMBEDDING] = CS_LANE_DP, [CS_GROUP_MIRROR] = CS_LANE_DP,
+            [CS_GROUP_TP_ASYNC] = CS_LANE_TP,  [CS_GROUP_EP] = CS_LANE_EP,
+            [CS_GROUP_EP_ASYNC] = CS_LANE_EP,  [CS_GROUP_EDP] = CS_LANE_DP,
+            [CS_GROUP_EOP] = CS_LANE_DP,       [CS_GROUP_EGATHER] = CS_LANE_GATHER,
+            [CS_GROUP_EDPX] = CS_LANE_DP,
         };
         cs__groups_comm(builder, group, &builder->comms[index]);
         builder->comms[index].stream = cs__builder_stream(builder, lanes[group]);
@@ -192,11 +193,21 @@ uint8_t cs__builder_chan(struct cs_builder *builder, struct cs_channel channel)
 
 uint8_t cs__builder_event(struct cs_builder *builder, enum cs_event event)
 {
-    static const char *const names[CS_N_EVENTS] = {
-        "gradient ready", "gradient scattered", "gradients reduced", "weights gathered",
-        "gather ready",   "gather done",        "output ready",      "input gradient ready",
-        "keys ready",     "tp ready",           "tp done",           "host ready",
-        "host done"};
+    static const char *const names[CS_N_EVENTS] = {"gradient ready",
+                                                   "gradient scattered",
+                                                   "gradients reduced",
+                                                   "weights gathered",
+                                                   "gather ready",
+                                                   "gather done",
+                                                   "output ready",
+                                                   "input gradient ready",
+                                                   "keys ready",
+                                                   "tp ready",
+                                                   "tp done",
+                                                   "host ready",
+                                                   "host done",
+                                                   "ep ready",
+                                                   "ep done"};
     if (builder->event_index[event] < 0) {
         builder->event_index[event] = builder->trace->n_events++;
         builder->event_names[builder->event_index[event]] = names[event];

@@ -33,6 +33,7 @@ enum cs_group {
     CS_GROUP_NORM,      /* everything that the global gradient norm sums over */
     CS_GROUP_EMBEDDING, /* first and last stage, when they share the vocabulary matrix */
     CS_GROUP_EP,        /* ranks that share out the experts */
+    CS_GROUP_EP_ASYNC,  /* the same ranks, for communication on a lane of its own */
     CS_GROUP_EDP,       /* all copies of an expert */
     CS_GROUP_EOP,       /* of them, those that share out its optimizer states */
     CS_GROUP_EGATHER,   /* the same ranks, for weights (zero 3) */
@@ -65,6 +66,8 @@ enum cs_event {
     CS_EVENT_TP_DONE,
     CS_EVENT_HOST_READY, /* activations that go to the host and back */
     CS_EVENT_HOST_DONE,
+    CS_EVENT_EP_READY, /* expert communication under the other direction's computation */
+    CS_EVENT_EP_DONE,
     CS_N_EVENTS
 };
 

@@ -31,6 +31,7 @@ static unsigned group_digits(const struct cs_builder *builder, enum cs_group gro
     case CS_GROUP_MIRROR:
         return BIT(DIGIT_PP);
     case CS_GROUP_EP:
+    case CS_GROUP_EP_ASYNC:
     case CS_GROUP_EDP:
     case CS_GROUP_EOP:
     case CS_GROUP_EGATHER:
@@ -76,9 +77,14 @@ static bool shares_out_experts_state(enum cs_group group)
     return group == CS_GROUP_EOP || group == CS_GROUP_EGATHER;
 }
 
+static bool shares_out_experts(enum cs_group group)
+{
+    return group == CS_GROUP_EP || group == CS_GROUP_EP_ASYNC;
+}
+
 static int64_t expert_group_size(const struct expert_grid *grid, enum cs_group group)
 {
-    return group == CS_GROUP_EP              ? grid->ep
+    return shares_out_experts(group)         ? grid->ep
            : group == CS_GROUP_EDP           ? grid->copies
            : shares_out_experts_state(group) ? grid->op
                                              : grid->copies / grid->op;
@@ -97,7 +103,7 @@ static int32_t expert_place(const struct cs_builder *builder, enum cs_group grou
     int64_t stage = cs_strategy_coord(s, rank, CS_DIM_PP);
     int64_t expert = flat % grid.ep;
     int64_t copy = flat / grid.ep;
-    if (group == CS_GROUP_EP) {
+    if (shares_out_experts(group)) {
         *position = (int32_t)expert;
         return (int32_t)(stage * grid.copies + copy);
     }
@@ -185,9 +191,9 @@ int64_t cs__builder_group_size(const struct cs_builder *builder, enum cs_group g
 void cs__groups_comm(const struct cs_builder *builder, enum cs_group group, struct cs_comm *comm)
 {
     static const char *const names[CS_N_GROUPS] = {
-        "tp",        "tp-async",      "tp-copies",  "cp",        "dp", "op",
-        "gather",    "dpx",           "norm",       "embedding", "ep", "expert-dp",
-        "expert-op", "expert-gather", "expert-dpx", "mirror"};
+        "tp",        "tp-async",  "tp-copies",     "cp",         "dp",    "op",
+        "gather",    "dpx",       "norm",          "embedding",  "ep",    "ep-async",
+        "expert-dp", "expert-op", "expert-gather", "expert-dpx", "mirror"};
     struct cs_arena *arena = &builder->trace->arena;
     const int32_t n_ranks = builder->trace->n_ranks;
     int32_t size[N_DIGITS];

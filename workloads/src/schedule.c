@@ -177,6 +177,15 @@ static void backward(struct order *o, int32_t chunk)
     }
 }
 
+/** A forward pass of one direction and a backward pass of the other that may hide each other's communication.
+ */
+static void both_ways(struct order *o, int32_t ahead, int32_t back, bool joined)
+{
+    forward(o, ahead);
+    o->slots[o->n - 1].joined = joined && o->p->mirrored;
+    backward(o, back);
+}
+
 /** DualPipe's eight phases. `near` is the chunk whose micro-batches enter the pipeline on this side, `far`
  * the other; `depth` stages lie on this side of the middle, of which `at` are passed before this one. */
 static void two_way(struct order *o)
@@ -201,15 +210,13 @@ static void two_way(struct order *o)
         forward(o, far);
     }
     for (int32_t i = 0; i < n - 2 * depth + at + 1; i++) {
-        forward(o, near);
-        backward(o, far);
-        forward(o, far);
-        backward(o, near);
+        /* In the middle the first two are apart: the next stage waits for the forward pass. */
+        both_ways(o, near, far, i > 0 || at < depth - 1);
+        both_ways(o, far, near, true);
     }
     for (int32_t i = 0; i < depth - at - 1; i++) {
         backward(o, far);
-        forward(o, far);
-        backward(o, near);
+        both_ways(o, far, near, true);
     }
     for (int32_t i = 0; i < at + 1; i++) {
         (2 * i > at ? input_then_later : backward)(o, far);

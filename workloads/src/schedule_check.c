@@ -62,8 +62,12 @@ bool cs__pipeline_finishes(const struct cs_pipeline *pipeline, const struct cs_s
         moved = false;
         const struct cs_slot *own = slots;
         for (int32_t stage = 0; stage < pipeline->pp; own += n[stage++]) {
-            while (at[stage] < n[stage] && ready(&progress, stage, &own[at[stage]])) {
-                mark(&progress, stage, &own[at[stage]++]);
+            while (at[stage] < n[stage] && ready(&progress, stage, &own[at[stage]]) &&
+                   (!own[at[stage]].joined || ready(&progress, stage, &own[at[stage] + 1]))) {
+                for (bool joined = true; joined;) {
+                    joined = own[at[stage]].joined;
+                    mark(&progress, stage, &own[at[stage]++]);
+                }
                 moved = true;
             }
         }

@@ -26,6 +26,7 @@ struct cs_slot {
     uint8_t kind; /* enum cs_slot_kind */
     uint8_t chunk;
     uint8_t part;
+    bool joined; /* may run side by side with the next slot: it begins when both can */
 };
 
 /** A schedule with its sizes. Plain value. */

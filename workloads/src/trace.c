@@ -26,7 +26,8 @@ struct maker {
     struct cs_builder *builder;
     struct cs_stage stage;
     struct cs_spread spread;
-    int32_t *blocks; /* [chunk][part][kind][variant]; -1 = not yet */
+    int32_t *blocks;         /* [chunk][part][kind][variant]; -1 = not yet */
+    int32_t joined[2][2][2]; /* [chunk of the forward pass][first][last]; block + 1, 0 = not yet */
     struct cs_oplist list;
     int32_t n_units;     /* a chunk's micro-batches times parts */
     int32_t outstanding; /* see struct cs_pass_kind */
@@ -61,24 +62,38 @@ static const char *block_name(const struct maker *m, const struct cs_chunk *chun
     return buf;
 }
 
-/** The block of a slot, made at its first use. */
-static int32_t slot_block(struct maker *m, const struct cs_slot *slot)
+/** Which pass a slot is, the next one of the program; *variant tells its blocks apart. */
+static struct cs_pass_kind next_pass(struct maker *m, const struct cs_slot *slot, int32_t *variant)
 {
-    const struct cs_chunk *chunk = &m->stage.chunks[slot->chunk];
     struct cs_pass_kind pass = {.kind = (enum cs_slot_kind)slot->kind, .part = slot->part};
-    int32_t variant = 0;
+    *variant = 0;
     if (pass.kind == CS_SLOT_FORWARD) {
         bool differs = m->spread.sharded && !m->spread.gather_always;
         pass.first = differs && m->done[slot->chunk].forward++ == 0;
-        variant = pass.first;
+        *variant = pass.first;
     } else if (pass.kind != CS_SLOT_INPUT) {
         bool last = ++m->done[slot->chunk].weight == m->n_units;
         pass.last = last && m->spread.reduces &&
                     (!m->spread.scatter_always || m->spread.dpx > 1 || m->builder->model->n_experts > 0);
         pass.outstanding = m->spread.scatter_always ? m->outstanding : 0;
-        m->outstanding = cs__chunk_outstanding(chunk);
-        variant = pass.last + 2 * pass.outstanding;
+        m->outstanding = cs__chunk_outstanding(&m->stage.chunks[slot->chunk]);
+        *variant = pass.last + 2 * pass.outstanding;
     }
+    return pass;
+}
+
+static void emit_pass(struct maker *m, const struct cs_slot *slot, const struct cs_pass_kind *pass,
+                      struct cs_oplist *list)
+{
+    const struct cs_chunk *chunk = &m->stage.chunks[slot->chunk];
+    (pass->kind == CS_SLOT_FORWARD ? cs__chunk_forward : cs__chunk_backward)(chunk, list, pass);
+}
+
+/** The block of a slot, made at its first use. */
+static int32_t slot_block(struct maker *m, const struct cs_slot *slot)
+{
+    int32_t variant;
+    struct cs_pass_kind pass = next_pass(m, slot, &variant);
     int32_t *block = &m->blocks[((slot->chunk * m->builder->pipeline.n_parts + slot->part) * CS_N_SLOT_KINDS +
                                  slot->kind) *
                                     N_VARIANTS +
@@ -86,14 +101,39 @@ static int32_t slot_block(struct maker *m, const struct cs_slot *slot)
     if (*block < 0) {
         char name[96];
         m->list.n = 0;
-        if (pass.kind == CS_SLOT_FORWARD) {
-            cs__chunk_forward(chunk, &m->list, &pass);
-        } else {
-            cs__chunk_backward(chunk, &m->list, &pass);
-        }
-        *block = cs__builder_block(m->builder, block_name(m, chunk, &pass, name, sizeof name), &m->list);
+        emit_pass(m, slot, &pass, &m->list);
+        *block = cs__builder_block(
+            m->builder, block_name(m, &m->stage.chunks[slot->chunk], &pass, name, sizeof name), &m->list);
     }
     return *block;
+}
+
+/** The block of two slots side by side: a forward pass and a backward pass of the other chunk. */
+static int32_t joined_block(struct maker *m, const struct cs_slot *slots)
+{
+    int32_t variants[2];
+    struct cs_pass_kind passes[2];
+    for (int32_t i = 0; i < 2; i++) {
+        passes[i] = next_pass(m, &slots[i], &variants[i]);
+        CS_ASSERT(variants[i] < 2);
+    }
+    int32_t *block = &m->joined[slots[0].chunk][variants[0]][variants[1]];
+    if (*block == 0) {
+        char names[2][96];
+        char name[200];
+        struct cs_oplist lists[2] = {0};
+        for (int32_t i = 0; i < 2; i++) {
+            emit_pass(m, &slots[i], &passes[i], &lists[i]);
+            (void)block_name(m, &m->stage.chunks[slots[i].chunk], &passes[i], names[i], sizeof names[i]);
+        }
+        m->list.n = 0;
+        cs__stage_join(&m->stage, &m->list, &lists[0], &lists[1]);
+        (void)snprintf(name, sizeof name, "%s, %s", names[0], names[1]);
+        *block = cs__builder_block(m->builder, name, &m->list) + 1;
+        cs__oplist_release(&lists[0]);
+        cs__oplist_release(&lists[1]);
+    }
+    return *block - 1;
 }
 
 static void add_call(struct cs_program *program, int32_t block, int32_t micro_batch)
@@ -139,8 +179,11 @@ static void build_program(struct cs_builder *builder, const struct cs_plan_set *
 
     cs__stage_prologue(stage, &m.list, order);
     add_call(program, cs__builder_block(builder, "prologue", &m.list), -1);
+    const bool joins = cs__stage_joins(stage);
     for (int32_t i = 0; i < n_slots; i++) {
-        add_call(program, slot_block(&m, &slots[i]), slots[i].micro_batch);
+        const bool joined = joins && slots[i].joined;
+        add_call(program, (joined ? joined_block : slot_block)(&m, &slots[i]), slots[i].micro_batch);
+        i += joined ? 1 : 0;
     }
     m.list.n = 0;
     cs__stage_epilogue(stage, &m.list, m.outstanding);
