@@ -73,8 +73,9 @@ void cs__mf_warn(struct cs_mf *mf, const char *key, const struct cs_yaml_node *n
 
 bool cs_mindformers_is(const struct cs_yaml_node *root)
 {
+    /* A model file of ours has no 'model'. */
     const struct cs_yaml_node *model = cs_yaml_get(root, "model");
-    return cs_yaml_get(model, "model_config") != NULL || cs_yaml_get(root, "parallel_config") != NULL;
+    return (model != NULL && model->kind == CS_YAML_MAP) || cs_yaml_get(root, "parallel_config") != NULL;
 }
 
 static cs_status map_or_absent(const struct cs_yaml_node *map, const char *key,
