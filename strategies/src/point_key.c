@@ -20,11 +20,13 @@ static uint64_t hash_chips(uint64_t hash, const struct cs_platform *platform)
 
 static uint64_t hash_training(uint64_t hash, const struct cs_training *t)
 {
-    const int64_t words[] = {t->global_batch, t->seq_length,    t->dtype,          t->gradient_dtype,
-                             t->optimizer,    t->clip_gradient, t->flash_attention};
+    const int64_t words[] = {t->global_batch,    t->seq_length,         t->dtype,
+                             t->gradient_dtype,  t->optimizer,          t->clip_gradient,
+                             t->flash_attention, t->gradient_fp32_sync, t->n_fusion};
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         hash = cs_hash_mix(hash, (uint64_t)words[i]);
     }
+    hash = cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
     return cs_hash_real(cs_hash_real(hash, t->bucket_bytes), t->host_bytes_per_s);
 }
 

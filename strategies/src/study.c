@@ -37,9 +37,10 @@ out:
 
 static cs_status read_training(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
-    static const char *const allowed[] = {
-        "global_batch",    "seq_length",    "dtype",           "gradient_dtype", "optimizer",
-        "gradient_bucket", "clip_gradient", "flash_attention", "host_bandwidth", NULL};
+    static const char *const allowed[] = {"global_batch",    "seq_length",         "dtype",
+                                          "gradient_dtype",  "optimizer",          "gradient_bucket",
+                                          "clip_gradient",   "flash_attention",    "host_bandwidth",
+                                          "gradient_fusion", "gradient_fp32_sync", NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     const struct cs_yaml_node *node = NULL;
@@ -64,6 +65,8 @@ static cs_status read_training(struct cs_study *study, const struct cs_yaml_node
     CS_TRY(opt_choice(block, "optimizer", cs_optimizer_names, &optimizer, err));
     CS_TRY(cs_yaml_opt_quantity(block, "gradient_bucket", CS_UNIT_BYTES, &training->bucket_bytes, err));
     CS_TRY(cs_yaml_opt_bool(block, "clip_gradient", &training->clip_gradient, err));
+    CS_TRY(cs_yaml_opt_bool(block, "gradient_fp32_sync", &training->gradient_fp32_sync, err));
+    CS_TRY(cs_fusion_read(training, cs_yaml_get(block, "gradient_fusion"), "gradient_fusion", err));
     training->dtype = (enum cs_dtype)dtype;
     training->gradient_dtype = (enum cs_dtype)gradient_dtype;
     training->optimizer = (enum cs_optimizer)optimizer;

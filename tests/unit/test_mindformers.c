@@ -120,6 +120,35 @@ START_TEST(test_runs)
 }
 END_TEST
 
+static cs_status fusion_of(const char *list, struct cs_mindformers *config, struct cs_err *err)
+{
+    char text[256];
+    int n = snprintf(text, sizeof text,
+                     "parallel_config: {data_parallel: 8}\n"
+                     "parallel: {all_reduce_fusion_config: %s, gradient_fp32_sync: False}\n",
+                     list);
+    return cs_mindformers_load_text(config, text, (size_t)n, "run.yaml", err);
+}
+
+START_TEST(test_fusion)
+{
+    struct cs_err err = {0};
+    struct cs_mindformers config = {0};
+    ck_assert_ok(fusion_of("[85, 160]", &config, &err), &err);
+    ck_assert_int_eq(config.training.n_fusion, 2);
+    ck_assert(config.training.fusion[0] == 85 && config.training.fusion[1] == 160);
+    ck_assert(!config.training.gradient_fp32_sync);
+    ck_assert_int_eq(config.n_warnings, 0);
+    cs_mindformers_release(&config);
+    static const char *const bad[] = {"[160, 85]", "[0]", "85", "[a]"};
+    for (int32_t i = 0; i < CS_COUNT(bad); i++) {
+        ck_assert_int_eq(fusion_of(bad[i], &config, &err), CS_E_INPUT);
+        ck_assert_int_eq(err.line, 2);
+        err = (struct cs_err){0};
+    }
+}
+END_TEST
+
 START_TEST(test_as_model)
 {
     struct cs_err err = {0};
@@ -169,6 +198,7 @@ static Suite *mindformers_suite(void)
     tcase_add_loop_test(c, test_examples, 0, 12);
     tcase_add_test(c, test_deepseek);
     tcase_add_loop_test(c, test_runs, 0, 7);
+    tcase_add_test(c, test_fusion);
     tcase_add_test(c, test_as_model);
     tcase_add_test(c, test_bad);
     suite_add_tcase(suite, c);

@@ -121,6 +121,19 @@ START_TEST(test_resnet)
                                (struct workload_filter){.comm = "dp"}, &bytes);
     ck_assert_int_ge(n, 3);
     ck_assert_int_eq(bytes, 4 * cs_model_params(&model));
+    /* By number, as MindSpore fuses: 161 parameters, of which the last block of convolutions that begins
+     * before number 85 ends the first bucket; 160 and 161 are the head's, whose first is 159. */
+    training.n_fusion = 2;
+    training.fusion[0] = 85;
+    for (int32_t last = 159; last <= 160; last++) {
+        training.fusion[1] = last;
+        struct cs_trace *fused = workload_trace(&model, &training, "dp=8,micro_batch=32");
+        n = workload_count(fused, workload_block(fused, 0, "backward (last)"),
+                           (struct workload_filter){.comm = "dp"}, &bytes);
+        ck_assert_int_eq(n, last == 159 ? 3 : 2);
+        ck_assert_int_eq(bytes, 4 * cs_model_params(&model));
+        cs_trace_free(fused);
+    }
     struct cs_trace_totals totals;
     cs_trace_program_totals(trace, 0, &totals);
     /* The image needs no gradient: the stem's input product is missing. */

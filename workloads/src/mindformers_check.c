@@ -213,7 +213,8 @@ void cs__mf_list_unmodelled(struct cs_mf *mf)
                  KEYS("parallel_mode", "search_mode", "gradients_mean", "enable_alltoall", "full_batch",
                       "dataset_strategy", "strategy_ckpt_save_file", "strategy_ckpt_config",
                       "enable_parallel_optimizer", "parallel_optimizer_config", "optimizer_weight_shard_size",
-                      "pipeline_config", "loss_repeated_mean", "parameter_broadcast"));
+                      "pipeline_config", "loss_repeated_mean", "parameter_broadcast", "gradient_fp32_sync",
+                      "all_reduce_fusion_config"));
     /* A layer's input is cut already under sp, and whole without model parallelism. */
     bool sliced = mf->out->strategy.sp || mf->out->strategy.mp == 1;
     list_section(mf, "recompute_config", mf->recompute,

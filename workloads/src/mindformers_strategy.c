@@ -217,6 +217,11 @@ cs_status cs__mf_training(struct cs_mf *mf, struct cs_err *err)
                                                                                : CS_OPT_ADAMW;
     t->flash_attention = mf->out->model.flash_attention;
     CS_TRY(cs__mf_bool(CS_MF_GET(mf->wrapper, "use_clip_grad"), "use_clip_grad", &t->clip_gradient, err));
+    t->gradient_fp32_sync = true;
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf->parallel, "gradient_fp32_sync"), "gradient_fp32_sync",
+                       &t->gradient_fp32_sync, err));
+    CS_TRY(cs_fusion_read(t, CS_MF_GET(mf->parallel, "all_reduce_fusion_config"), "all_reduce_fusion_config",
+                          err));
     if (length == NULL && mf->hub != NULL) {
         length = CS_MF_GET(mf->hub, "seq_length");
     }

@@ -337,6 +337,7 @@ static void sum_params(struct cs_planner *p, struct cs_plan *plan)
             if (param->shared) {
                 continue;
             }
+            plan->params.n_tensors += param->tied ? 0 : 1;
             /* Tables of tokens and positions stay with AdamW. */
             plan->params.newton_flop += node->work == CS_WORK_MATMUL ? newton_flop(p, param, &layout) : 0;
             if (cs__planner_is_expert(p, param)) {

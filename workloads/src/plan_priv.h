@@ -15,6 +15,7 @@ struct cs_param_sum {
     int64_t n_partial; /* of n: copies on every tensor-parallel rank whose gradients have to be summed (sp) */
     int64_t n_copies;  /* of n: copies on ranks that share a key-value head */
     int64_t n_expert;  /* of experts, not in n: each on one rank of an expert-parallel group */
+    int32_t n_tensors; /* weights and biases, by number */
     double newton_flop; /* of one orthogonalisation of every matrix (Muon) */
 };
 

@@ -143,14 +143,52 @@ static void find_items(struct cs_chunk *chunk)
     }
 }
 
+/** Parameters, by number, in a segment; the same however it recomputes. */
+static int32_t n_tensors(const struct cs_stage *stage, int32_t segment)
+{
+    const struct cs_builder *builder = stage->builder;
+    enum cs_recompute any = builder->graph.segments[segment].is_layer && builder->strategy.full_layers.n > 0
+                                ? CS_RECOMPUTE_NONE
+                                : builder->strategy.recompute;
+    return plan_at(stage->plans, 0, segment, any)->params.n_tensors;
+}
+
+/** Group of training.fusion that a position of the chain belongs to: its first parameter's. */
+static int32_t fusion_group(const struct cs_stage *stage, int32_t pos)
+{
+    const struct cs_training *training = stage->builder->training;
+    const struct cs_graph *graph = &stage->builder->graph;
+    int64_t number = 0;
+    int32_t group = 0;
+    for (int32_t i = 0; i < graph->n_runs && pos > 0; i++) {
+        int32_t count = pos < graph->runs[i].count ? pos : graph->runs[i].count;
+        number += (int64_t)count * n_tensors(stage, graph->runs[i].segment);
+        pos -= count;
+    }
+    while (group < training->n_fusion && training->fusion[group] <= number) {
+        group++;
+    }
+    return group;
+}
+
+/** Does the item before go into the same bucket? */
+static bool goes_on(const struct cs_chunk *chunk, int32_t item, const struct cs_bucket *bucket)
+{
+    const struct cs_training *training = chunk->stage->builder->training;
+    if (training->n_fusion > 0) {
+        return item > 0 && fusion_group(chunk->stage, chunk->first_pos + item) ==
+                               fusion_group(chunk->stage, chunk->first_pos + item - 1);
+    }
+    return (double)(bucket->n_params + bucket->n_expert) * (double)cs_dtype_bytes(training->gradient_dtype) <
+           training->bucket_bytes;
+}
+
 /** Buckets in the order in which backward completes gradients: consecutive items until the bucket is at
- *  least training.bucket_bytes large. */
+ *  least training.bucket_bytes large, or as training.fusion says. */
 static void fill_buckets(struct cs_chunk *chunk)
 {
     const struct cs_builder *builder = chunk->stage->builder;
-    const struct cs_training *training = builder->training;
     struct cs_arena *arena = &builder->trace->arena;
-    double gradient = (double)cs_dtype_bytes(training->gradient_dtype);
     int64_t op = cs__builder_group_size(builder, CS_GROUP_OP);
     int64_t expert_op = cs__builder_group_size(builder, CS_GROUP_EOP);
     chunk->buckets = CS_ARENA_NEW(arena, struct cs_bucket, chunk->n_items);
@@ -165,7 +203,7 @@ static void fill_buckets(struct cs_chunk *chunk)
         bucket->n_params += cs__chunk_params(chunk, item);
         bucket->n_expert += cs__chunk_plan(chunk, 0, item)->params.n_expert;
         chunk->bucket_of[item] = chunk->n_buckets - 1;
-        open = (double)(bucket->n_params + bucket->n_expert) * gradient < training->bucket_bytes;
+        open = goes_on(chunk, item, bucket);
     }
     for (int32_t i = 0; i < chunk->n_buckets; i++) {
         struct cs_bucket *bucket = &chunk->buckets[i];

@@ -214,6 +214,29 @@ uint64_t cs_strategy_hash(const struct cs_strategy *strategy)
     return hash;
 }
 
+cs_status cs_fusion_read(struct cs_training *training, const struct cs_yaml_node *node, const char *what,
+                         struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (node == NULL) {
+        return CS_OK;
+    }
+    CS_TRY(cs_yaml_want(node, CS_YAML_LIST, what, err));
+    if (node->n > CS_FUSION_MAX) {
+        return cs_err_set(err, CS_E_INPUT, node->loc, "'%s' has %d numbers, more than %d", what, (int)node->n,
+                          CS_FUSION_MAX);
+    }
+    for (int32_t i = 0; i < node->n; i++) {
+        int64_t least = i > 0 ? training->fusion[i - 1] + 1 : 1;
+        int64_t number = 0;
+        CS_TRY(cs_yaml_int(node->items[i], least, INT32_MAX, what, &number, err));
+        training->fusion[i] = (int32_t)number;
+    }
+    training->n_fusion = node->n;
+out:
+    return st;
+}
+
 int64_t cs_strategy_micro_batches(const struct cs_strategy *strategy, const struct cs_training *training)
 {
     int64_t at_once = (int64_t)strategy->dp * strategy->micro_batch;

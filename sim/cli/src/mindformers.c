@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Settings that a configuration makes: model, five of the training. */
-enum { N_SETTINGS = 6 };
+/* Settings that a configuration makes: model, seven of the training. */
+enum { N_SETTINGS = 8 };
 
 static void say_warnings(const struct cs_mindformers *config, const char *path)
 {
@@ -53,6 +53,17 @@ cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, boo
         settings[n++] = (struct cs_override){"training.optimizer", cs_optimizer_names[t->optimizer], true};
         settings[n++] =
             (struct cs_override){"training.clip_gradient", t->clip_gradient ? "true" : "false", false};
+        settings[n++] = (struct cs_override){"training.gradient_fp32_sync",
+                                             t->gradient_fp32_sync ? "true" : "false", false};
+        size_t len = 0;
+        for (int32_t i = 0; i < t->n_fusion; i++) {
+            len += (size_t)snprintf(m->fusion + len, sizeof m->fusion - len, "%s%d", i > 0 ? ", " : "[",
+                                    (int)t->fusion[i]);
+        }
+        if (t->n_fusion > 0) {
+            (void)snprintf(m->fusion + len, sizeof m->fusion - len, "]");
+            settings[n++] = (struct cs_override){"training.gradient_fusion", m->fusion, false};
+        }
     }
     CS_TRY(put_first(args, settings, n, err));
 out:

@@ -7,11 +7,14 @@
 
 #include "cli_priv.h"
 
+#include "cs/workloads/strategy.h"
+
 /** What a configuration says, as texts that settings borrow. */
 struct cs__mindformers {
     char strategy[2048];
     char batch[24];
     char seq_length[24];
+    char fusion[16 * CS_FUSION_MAX];
 };
 /** Read `path`, list what is not modelled on standard error unless quiet, and put its settings before those
  * in args, which win. */

@@ -13,6 +13,7 @@ enum cs_optimizer { CS_OPT_ADAMW, CS_OPT_SGD, CS_OPT_MUON };
 extern const char *const cs_optimizer_names[]; /* "adamw", "sgd", "muon" */
 
 /** The training block of a study. */
+#define CS_FUSION_MAX 32
 struct cs_training {
     int64_t global_batch; /* sequences per optimizer step */
     int64_t seq_length;
@@ -24,6 +25,11 @@ struct cs_training {
     bool flash_attention; /* default: the model's */
     double host_bytes_per_s; /* link of a device to its host's memory, one direction, for what is swapped or
                                 offloaded; 0 = not known */
+    /* Where gradients are fused by number instead of by size (MindSpore's all_reduce_fusion_config): one
+     * bucket ends before each of these parameters, counted from the input; ascending. Layers are not divided:
+     * each goes with its first parameter. */
+    int32_t n_fusion;
+    int32_t fusion[CS_FUSION_MAX];
     bool gradient_fp32_sync; /* gradients are reduced in fp32 whatever their type (MindSpore's default) */
 };
 
@@ -109,6 +115,11 @@ CS_MUST_CHECK cs_status cs_strategy_set(struct cs_strategy *strategy, const char
 
 /** Recomputation of layer number `index` of a place. */
 enum cs_recompute cs_strategy_recompute(const struct cs_strategy *strategy, int32_t place, int32_t index);
+
+/** Set a training's fusion from a YAML list of parameter numbers; NULL leaves it. `what` names it in
+ * messages. CS_E_INPUT unless it is a list of ascending numbers above 0, at most CS_FUSION_MAX. */
+CS_MUST_CHECK cs_status cs_fusion_read(struct cs_training *training, const struct cs_yaml_node *node,
+                                       const char *what, struct cs_err *err);
 
 /** Micro-batches that a strategy may have, or rule micro-batches-countable refuses it: programs hold a call
  * for each, so that a search over a mistyped batch would not end. */
