@@ -1,4 +1,4 @@
-/* Reading the catalogue: YAML files of chips and servers. */
+/* Reading the catalogue: YAML files of chips, servers, NICs and switches. */
 #include "catalogue_priv.h"
 #include "cs/base/file.h"
 #include "cs/base/text.h"
@@ -15,6 +15,7 @@
 struct server_figures {
     double devices; /* @unit count */
     double intra_bytes_per_s;
+    double bus_bytes_per_s;
     double intra_latency_s;
     double nic_bytes_per_s;
     double nic_latency_s;
@@ -54,6 +55,7 @@ struct cs_catalogue {
     struct server_entry *servers;
     const char **chip_names;
     const char **server_names;
+    struct cs__network network;
 };
 
 /* The map that holds the figure, and the figure's name in it. */
@@ -72,8 +74,8 @@ static const struct cs_yaml_node *figure_node(const struct cs_yaml_node *entry, 
 }
 
 /* Refuse keys that no figure of the table (nor `extra`) has, in the entry and in its maps. */
-static cs_status check_keys(const struct cs_yaml_node *entry, const char *what, const char *const *extra,
-                            const struct cs_figure *figures, int32_t n_figures, struct cs_err *err)
+cs_status cs__catalogue_keys(const struct cs_yaml_node *entry, const char *what, const char *const *extra,
+                             const struct cs_figure *figures, int32_t n_figures, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_arena arena = {0};
@@ -156,8 +158,8 @@ out:
 }
 
 /* Read every figure of the table into `record`; all keys must be there. */
-static cs_status read_figures(const struct cs_yaml_node *entry, const struct cs_figure *figures,
-                              int32_t n_figures, void *record, const char **sources, struct cs_err *err)
+cs_status cs__catalogue_read(const struct cs_yaml_node *entry, const struct cs_figure *figures,
+                             int32_t n_figures, void *record, const char **sources, struct cs_err *err)
 {
     cs_status st = CS_OK;
     for (int32_t f = 0; f < n_figures; f++) {
@@ -183,7 +185,7 @@ static cs_status read_chip(struct cs_catalogue *catalogue, const struct cs_yaml_
     cs_status st = CS_OK;
     struct chip_entry read = {.loc = key->loc};
     CS_TRY(cs_yaml_want(entry, CS_YAML_MAP, key->text, err));
-    CS_TRY(check_keys(entry, key->text, extra, cs__chip_figures, CS__N_CHIP_FIGURES, err));
+    CS_TRY(cs__catalogue_keys(entry, key->text, extra, cs__chip_figures, CS__N_CHIP_FIGURES, err));
     read.chip.name = key->text;
     CS_TRY(cs_yaml_opt_text(entry, "title", &read.chip.title, err));
     if (!read.chip.title) {
@@ -195,7 +197,7 @@ static cs_status read_chip(struct cs_catalogue *catalogue, const struct cs_yaml_
                               catalogue->chips[i].loc.file, catalogue->chips[i].loc.line);
         }
     }
-    CS_TRY(read_figures(entry, cs__chip_figures, CS__N_CHIP_FIGURES, &read.chip, read.sources, err));
+    CS_TRY(cs__catalogue_read(entry, cs__chip_figures, CS__N_CHIP_FIGURES, &read.chip, read.sources, err));
     CS_GROW(catalogue->chips, catalogue->n_chips, catalogue->cap_chips);
     catalogue->chips[catalogue->n_chips++] = read;
 out:
@@ -208,8 +210,10 @@ out:
 static cs_status read_server(struct cs_catalogue *catalogue, const struct cs_yaml_node *key,
                              const struct cs_yaml_node *entry, struct cs_err *err)
 {
-    static const char *const extra[] = {"title", "chip", "intra", NULL};
-    static const char *const intra_names[] = {"mesh", "switch", NULL};
+    static const char *const extra[] = {"title", "chip", "intra", "bus_bandwidth", NULL};
+    static const char *const intra_names[] = {"mesh", "switch", "bus", NULL};
+    static const struct cs_figure bus =
+        SERVER("bus_bandwidth", CS_UNIT_BYTES_PER_S, bus_bytes_per_s, 1.0, 1e15);
     cs_status st = CS_OK;
     struct server_entry read = {.loc = key->loc};
     struct server_figures figures = {0};
@@ -217,7 +221,7 @@ static cs_status read_server(struct cs_catalogue *catalogue, const struct cs_yam
     const struct cs_yaml_node *node = NULL;
     int32_t intra = 0;
     CS_TRY(cs_yaml_want(entry, CS_YAML_MAP, key->text, err));
-    CS_TRY(check_keys(entry, key->text, extra, server_figures, N_SERVER_FIGURES, err));
+    CS_TRY(cs__catalogue_keys(entry, key->text, extra, server_figures, N_SERVER_FIGURES, err));
     read.server.name = key->text;
     CS_TRY(cs_yaml_opt_text(entry, "title", &read.server.title, err));
     if (!read.server.title) {
@@ -235,13 +239,20 @@ static cs_status read_server(struct cs_catalogue *catalogue, const struct cs_yam
     CS_TRY(cs_yaml_want(node, CS_YAML_SCALAR, "chip", err));
     read.server.chip = node->text;
     read.chip_loc = node->loc;
-    CS_TRY(read_figures(entry, server_figures, N_SERVER_FIGURES, &figures, sources, err));
+    CS_TRY(cs__catalogue_read(entry, server_figures, N_SERVER_FIGURES, &figures, sources, err));
     if (figures.devices != floor(figures.devices)) {
         return cs_err_set(err, CS_E_INPUT, entry->loc, "server '%s' has %g devices, expected a whole number",
                           key->text, figures.devices);
     }
     read.server.devices = (int32_t)figures.devices;
-    read.server.intra_switched = intra == 1;
+    if (intra == 2) {
+        CS_TRY(cs__catalogue_read(entry, &bus, 1, &figures, sources, err));
+    } else if (cs_yaml_get(entry, bus.key)) {
+        return cs_err_set(err, CS_E_INPUT, cs_yaml_get(entry, bus.key)->loc,
+                          "only a server with 'intra: bus' has a bus");
+    }
+    read.server.intra_switched = intra != 0;
+    read.server.intra_bus_bytes_per_s = figures.bus_bytes_per_s;
     read.server.intra_bytes_per_s = figures.intra_bytes_per_s;
     read.server.intra_latency_s = figures.intra_latency_s;
     read.server.nic_bytes_per_s = figures.nic_bytes_per_s;
@@ -258,7 +269,7 @@ out:
 static cs_status read_document(struct cs_catalogue *catalogue, const struct cs_yaml_node *root,
                                struct cs_err *err)
 {
-    static const char *const keys[] = {"chips", "servers", NULL};
+    static const char *const keys[] = {"chips", "servers", "nics", "switches", NULL};
     cs_status st = CS_OK;
     CS_TRY(cs_yaml_want(root, CS_YAML_MAP, "a catalogue file", err));
     CS_TRY(cs_yaml_check_keys(root, keys, "a catalogue file", err));
@@ -276,6 +287,7 @@ static cs_status read_document(struct cs_catalogue *catalogue, const struct cs_y
             CS_TRY(read_server(catalogue, servers->keys[i], servers->items[i], err));
         }
     }
+    CS_TRY(cs__network_read(&catalogue->network, root, err));
 out:
     return st;
 }
@@ -372,6 +384,7 @@ void cs_catalogue_free(struct cs_catalogue *catalogue)
     cs_free(catalogue->docs);
     cs_free(catalogue->chips);
     cs_free(catalogue->servers);
+    cs__network_release(&catalogue->network);
     cs_free(catalogue->chip_names);
     cs_free(catalogue->server_names);
     cs_free(catalogue);
@@ -418,4 +431,16 @@ const char *cs_catalogue_source(const struct cs_catalogue *catalogue, const char
     const struct chip_entry *entry = find_chip(catalogue, chip);
     int32_t index = cs_chip_figure_index(figure);
     return entry && index >= 0 ? entry->sources[index] : NULL;
+}
+
+const struct cs_nic *cs_catalogue_nics(const struct cs_catalogue *catalogue, int32_t *n)
+{
+    *n = catalogue->network.n_nics;
+    return catalogue->network.nics;
+}
+
+const struct cs_switch *cs_catalogue_switches(const struct cs_catalogue *catalogue, int32_t *n)
+{
+    *n = catalogue->network.n_switches;
+    return catalogue->network.switches;
 }

@@ -3,6 +3,8 @@
 #define CS_PLATFORMS_CATALOGUE_PRIV_H
 
 #include "cs/base/units.h"
+#include "cs/base/yaml.h"
+#include "cs/platforms/network.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +21,26 @@ struct cs_figure {
 
 #define CS__N_CHIP_FIGURES 41
 extern const struct cs_figure cs__chip_figures[CS__N_CHIP_FIGURES];
+
+/* Refuse keys that no figure of the table (nor `extra`, NULL-terminated) has. */
+CS_MUST_CHECK cs_status cs__catalogue_keys(const struct cs_yaml_node *entry, const char *what,
+                                           const char *const *extra, const struct cs_figure *figures,
+                                           int32_t n_figures, struct cs_err *err);
+/* Read every figure of the table into `record`; all keys must be there. */
+CS_MUST_CHECK cs_status cs__catalogue_read(const struct cs_yaml_node *entry, const struct cs_figure *figures,
+                                           int32_t n_figures, void *record, const char **sources,
+                                           struct cs_err *err);
+
+/* NICs and switches of a catalogue; texts live in its documents. Zero-initialise. */
+struct cs__network {
+    int32_t n_nics, cap_nics;
+    struct cs_nic *nics;
+    int32_t n_switches, cap_switches;
+    struct cs_switch *switches;
+};
+/* Add what the document's maps `nics` and `switches` say. */
+CS_MUST_CHECK cs_status cs__network_read(struct cs__network *network, const struct cs_yaml_node *root,
+                                         struct cs_err *err);
+void cs__network_release(struct cs__network *network);
 
 #endif

@@ -98,7 +98,7 @@ static cs_status count_nodes(struct cs_reader *reader, struct cs_platform *platf
 static cs_status finish(struct cs_reader *reader, struct cs_platform *platform)
 {
     cs_status st = CS_OK;
-    static const char *const intra_names[] = {"mesh", "switch", "custom", NULL};
+    static const char *const intra_names[] = {"mesh", "switch", "bus", "custom", NULL};
     if (reader->n_devices == 0) {
         return cs__reader_fail_at(
             reader, 0, CS_E_INPUT,
@@ -107,7 +107,7 @@ static cs_status finish(struct cs_reader *reader, struct cs_platform *platform)
     const char *intra = root_prop(reader, "intra");
     if (intra && cs_text_index(intra, intra_names) < 0) {
         return cs__reader_fail_at(reader, reader->zones[0].line, CS_E_INPUT,
-                                  "property 'intra' is '%s', expected mesh, switch or custom", intra);
+                                  "property 'intra' is '%s', expected mesh, switch, bus or custom", intra);
     }
     const char *topology = root_prop(reader, "topology");
     const char *name = root_prop(reader, "name");

@@ -53,7 +53,11 @@ static bool read_props(const struct cs_platform *platform, struct cs_topology_sp
         return false;
     }
     spec->topology = (enum cs_topology)topology;
-    spec->intra_switched = strcmp(platform->intra, "switch") == 0;
+    spec->intra_switched = strcmp(platform->intra, "mesh") != 0;
+    if (strcmp(platform->intra, "bus") == 0 &&
+        !read_quantity(platform, "bus_bandwidth", CS_UNIT_BYTES_PER_S, &spec->intra_bus_bytes_per_s)) {
+        return false;
+    }
     return read_int(platform, "nodes", &spec->n_nodes) &&
            read_int(platform, "devices_per_node", &spec->devices_per_node) &&
            read_int(platform, "leaf_ports", &spec->leaf_ports) &&

@@ -211,8 +211,13 @@ static void put_nodes(FILE *stream, const struct cs_fabric_plan *plan, int32_t w
         fprintf(stream, "    <zone id=\"nodes%d-%d\"", (int)node, (int)(node + n - 1));
     }
     bool star = part->intra_switched && per_node > 1;
+    char rate[CS__XML_TEXT_MAX];
     fprintf(stream, " routing=\"%s\">\n", star ? "Cluster" : "Full");
     cs__xml_devices(stream, plan, text, first_device, end);
+    if (star && part->intra_bus_bytes_per_s > 0) { /* put_part: one node a zone */
+        cs__xml_rate(rate, part->intra_bus_bytes_per_s);
+        fprintf(stream, "      <backbone id=\"bus%d\" bandwidth=\"%s\" latency=\"0\"/>\n", (int)node, rate);
+    }
     for (int32_t d = first_device; d < end && per_node > 1; d++) {
         if (star) {
             fprintf(stream, "      <host_link id=\"npu%d\" up=\"port%d_UP\" down=\"port%d_DOWN\"/>\n", (int)d,
@@ -233,7 +238,7 @@ static void put_part(FILE *stream, const struct cs_fabric_plan *plan, int32_t wh
 {
     const struct cs_topology_part *part = &plan->parts[which];
     int32_t step = 1;
-    if (part->n_nodes > NODE_ZONES_MAX) {
+    if (part->n_nodes > NODE_ZONES_MAX && part->intra_bus_bytes_per_s <= 0) {
         int32_t wanted = (part->n_nodes + NODE_ZONES_MAX - 1) / NODE_ZONES_MAX;
         int32_t most = ZONE_HOSTS_MAX / part->devices_per_node;
         step = wanted < most ? wanted : most > 1 ? most : 1;
@@ -271,10 +276,15 @@ static void put_props(FILE *stream, const struct cs_fabric_plan *plan)
     static const struct scale plain[] = {{"", 1.0}};
     const struct cs_topology_spec *spec = plan->spec;
     char text[CS__XML_TEXT_MAX];
-    bool alike = plan->n_parts == 1 || plan->parts[1].intra_switched == spec->intra_switched;
+    bool bus = spec->intra_bus_bytes_per_s > 0;
+    bool alike = plan->n_parts == 1 || (plan->parts[1].intra_switched == spec->intra_switched &&
+                                        (plan->parts[1].intra_bus_bytes_per_s > 0) == bus);
     put_prop(stream, "name", spec->name);
     put_prop(stream, "topology", cs_topology_names[spec->topology]);
-    put_prop(stream, "intra", !alike ? "custom" : spec->intra_switched ? "switch" : "mesh");
+    put_prop(stream, "intra", !alike ? "custom" : bus ? "bus" : spec->intra_switched ? "switch" : "mesh");
+    if (bus) {
+        put_rate_prop(stream, "bus_bandwidth", spec->intra_bus_bytes_per_s);
+    }
     put_rate_prop(stream, "intra_bandwidth", spec->intra_bytes_per_s);
     put_rate_prop(stream, "inter_bandwidth", spec->inter_bytes_per_s);
     format_exact(text, spec->oversubscription_frac, plain, CS_COUNT(plain));

@@ -15,7 +15,7 @@
 bool cs__fabric_joined(const struct cs_fabric_plan *plan)
 {
     const struct cs_topology_spec *spec = plan->spec;
-    return spec->topology == CS_TOPOLOGY_TORUS &&
+    return spec->topology == CS_TOPOLOGY_TORUS && spec->intra_bus_bytes_per_s <= 0 &&
            (!spec->intra_switched || spec->devices_per_node <= JOINED_DEVICES_MAX);
 }
 

@@ -93,6 +93,13 @@ static void print_choice(FILE *out, const struct cs_plan_report *report, const c
     if (!isnan(row->cost)) {
         (void)fprintf(out, ", %s", cost_text(report->plan, row->cost, cost, sizeof cost));
     }
+    if (isfinite(row->mtbf_s)) {
+        (void)fprintf(out,
+                      "\n          a failure every %.4g h, a checkpoint every %.4g min: goodput %.2f %%, "
+                      "simulated %.2f %%",
+                      row->mtbf_s / 3600, row->interval_s / 60, 100 * row->goodput_frac,
+                      100 * row->goodput_simulated_frac);
+    }
     (void)fprintf(out, "\n          %s\n", cs_strategy_format(&point->strategy, strategy, sizeof strategy));
 }
 
@@ -150,6 +157,8 @@ static json_t *row_json(const struct cs_plan_report *report, int32_t at)
     (void)json_object_set_new(object, "mtbf_s", cs_json_real(row->mtbf_s));
     (void)json_object_set_new(object, "checkpoint_interval_s", cs_json_real(row->interval_s));
     (void)json_object_set_new(object, "goodput_fraction", cs_json_real(row->goodput_frac));
+    (void)json_object_set_new(object, "goodput_simulated_fraction",
+                              cs_json_real(row->goodput_simulated_frac));
     (void)json_object_set_new(object, "time_s", cs_json_real(row->time_s));
     (void)json_object_set_new(object, "days", cs_json_real(row->time_s / SECONDS_PER_DAY));
     (void)json_object_set_new(object, "cost", cs_json_real(row->cost));
@@ -199,20 +208,17 @@ static void csv_real(FILE *out, double value)
 
 void cs_report_plan_csv(FILE *out, const struct cs_plan_report *report)
 {
-    (void)fputs("family,size,meets,days,cost,energy_j,goodput_fraction,mtbf_s,checkpoint_interval_s,"
+    (void)fputs("family,size,meets,days,cost,energy_j,goodput_fraction,goodput_simulated_fraction,mtbf_s,"
+                "checkpoint_interval_s,"
                 "scaling_efficiency_fraction,",
                 out);
     cs_report_point_csv_head(out);
     (void)fputc('\n', out);
     for (int32_t i = 0; i < report->plan->n_clusters; i++) {
         const struct cs_plan_row *row = &report->answer->rows[i];
-        const double figures[] = {row->time_s / SECONDS_PER_DAY,
-                                  row->cost,
-                                  row->energy_j,
-                                  row->goodput_frac,
-                                  row->mtbf_s,
-                                  row->interval_s,
-                                  row->efficiency_frac};
+        const double figures[] = {
+            row->time_s / SECONDS_PER_DAY, row->cost,   row->energy_j,   row->goodput_frac,
+            row->goodput_simulated_frac,   row->mtbf_s, row->interval_s, row->efficiency_frac};
         cs_report_csv_text(out, report->plan->clusters[i].family);
         (void)fputc(',', out);
         cs_report_csv_text(out, report->plan->clusters[i].size);

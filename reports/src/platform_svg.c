@@ -62,7 +62,8 @@ static void draw_node(struct cs_svg *svg, const struct cs_platform *platform,
     }
     if (!mesh && shown > 1) {
         cs_svg_box(svg, "box", centre_x - 26, centre_y - 12, 52, 24, NULL);
-        cs_svg_text(svg, "small", centre_x, centre_y + 4, 0, "switch");
+        cs_svg_text(svg, "small", centre_x, centre_y + 4, 0,
+                    strcmp(platform->intra, "bus") == 0 ? "bus" : "switch");
     }
     (void)snprintf(text, sizeof text, "node 0: %d x %s%s", (int)n, platform->devices[0].chip->name,
                    shown < n ? " (16 drawn)" : "");

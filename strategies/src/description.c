@@ -3,6 +3,7 @@
 
 #include "cs/base/file.h"
 #include "cs/base/text.h"
+#include "cs/platforms/network.h"
 
 #include <string.h>
 
@@ -17,6 +18,9 @@ static const char *const block_keys[] = {"base",
                                          "intra",
                                          "topology",
                                          "intra_bandwidth",
+                                         "bus_bandwidth",
+                                         "nic",
+                                         "switch",
                                          "inter_bandwidth",
                                          "ratio",
                                          "intra_latency",
@@ -31,8 +35,8 @@ static const char *const block_keys[] = {"base",
                                          "rank_table",
                                          NULL};
 static const char *const second_keys[] = {
-    "server",          "chip", "nodes", "devices_per_node", "intra", "intra_bandwidth", "intra_latency",
-    "inter_bandwidth", NULL};
+    "server",          "chip",          "nodes",         "devices_per_node", "intra",
+    "intra_bandwidth", "bus_bandwidth", "intra_latency", "inter_bandwidth",  NULL};
 
 static cs_status find_server(struct cs_study *study, const struct cs_yaml_node *block,
                              const struct cs_server **server, struct cs_err *err)
@@ -78,15 +82,27 @@ out:
     return st;
 }
 
-static cs_status opt_intra(const struct cs_yaml_node *block, bool *switched, struct cs_err *err)
+/* Wiring inside a node, and its bus: `intra: bus` needs a rate, from the server type or `bus_bandwidth`. */
+static cs_status opt_intra(const struct cs_yaml_node *block, bool *switched, double *bus_bytes_per_s,
+                           struct cs_err *err)
 {
-    static const char *const intras[] = {"mesh", "switch", NULL};
+    static const char *const intras[] = {"mesh", "switch", "bus", NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *node = cs_yaml_get(block, "intra");
-    int32_t index = 0;
+    const struct cs_yaml_node *rate = cs_yaml_get(block, "bus_bandwidth");
+    int32_t index = *bus_bytes_per_s > 0 ? 2 : *switched ? 1 : 0;
     if (node) {
         CS_TRY(cs_yaml_choice(node, intras, "intra", &index, err));
-        *switched = index == 1;
+        *switched = index != 0;
+        *bus_bytes_per_s = index == 2 ? *bus_bytes_per_s : 0;
+    }
+    if (rate && index != 2) {
+        return cs_err_set(err, CS_E_INPUT, rate->loc, "'bus_bandwidth' needs 'intra: bus'");
+    }
+    CS_TRY(cs_yaml_opt_quantity(block, "bus_bandwidth", CS_UNIT_BYTES_PER_S, bus_bytes_per_s, err));
+    if (index == 2 && *bus_bytes_per_s <= 0) {
+        return cs_err_set(err, CS_E_INPUT, node ? node->loc : block->loc,
+                          "'intra: bus' needs the rate of the bus: bus_bandwidth, as in 48GBps");
     }
 out:
     return st;
@@ -170,12 +186,13 @@ static cs_status read_second(struct cs_study *study, const struct cs_yaml_node *
                                       .devices_per_node = server->devices,
                                       .intra_switched = server->intra_switched,
                                       .intra_bytes_per_s = server->intra_bytes_per_s,
+                                      .intra_bus_bytes_per_s = server->intra_bus_bytes_per_s,
                                       .intra_latency_s = server->intra_latency_s,
                                       .inter_bytes_per_s = server->nic_bytes_per_s};
     CS_TRY(opt_chip(study, block, &part->chip, err));
     CS_TRY(opt_int32(block, "nodes", &part->n_nodes, err));
     CS_TRY(opt_int32(block, "devices_per_node", &part->devices_per_node, err));
-    CS_TRY(opt_intra(block, &part->intra_switched, err));
+    CS_TRY(opt_intra(block, &part->intra_switched, &part->intra_bus_bytes_per_s, err));
     CS_TRY(
         cs_yaml_opt_quantity(block, "intra_bandwidth", CS_UNIT_BYTES_PER_S, &part->intra_bytes_per_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "intra_latency", CS_UNIT_SECONDS, &part->intra_latency_s, err));
@@ -230,12 +247,23 @@ out:
     return st;
 }
 
-static cs_status read_rates(const struct cs_yaml_node *block, struct cs_topology_spec *spec,
-                            struct cs_err *err)
+static cs_status read_rates(const struct cs_study *study, const struct cs_yaml_node *block,
+                            struct cs_topology_spec *spec, struct cs_err *err)
 {
     cs_status st = CS_OK;
     const struct cs_yaml_node *ratio_node = cs_yaml_get(block, "ratio");
+    const struct cs_yaml_node *nic = cs_yaml_get(block, "nic");
+    const struct cs_yaml_node *leaf = cs_yaml_get(block, "switch");
     double ratio = 0;
+    if (nic) {
+        CS_TRY(cs_yaml_want(nic, CS_YAML_SCALAR, "nic", err));
+        CS_TRY(cs_topology_use_nic(spec, study->catalogue, nic->text, nic->loc, err));
+    }
+    CS_TRY(cs_yaml_opt_real(block, "oversubscription", 1, 1000, &spec->oversubscription_frac, err));
+    if (leaf) {
+        CS_TRY(cs_yaml_want(leaf, CS_YAML_SCALAR, "switch", err));
+        CS_TRY(cs_topology_use_switch(spec, study->catalogue, leaf->text, leaf->loc, err));
+    }
     CS_TRY(
         cs_yaml_opt_quantity(block, "intra_bandwidth", CS_UNIT_BYTES_PER_S, &spec->intra_bytes_per_s, err));
     CS_TRY(
@@ -243,7 +271,6 @@ static cs_status read_rates(const struct cs_yaml_node *block, struct cs_topology
     CS_TRY(cs_yaml_opt_quantity(block, "intra_latency", CS_UNIT_SECONDS, &spec->intra_latency_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "inter_latency", CS_UNIT_SECONDS, &spec->inter_latency_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "hop_latency", CS_UNIT_SECONDS, &spec->hop_latency_s, err));
-    CS_TRY(cs_yaml_opt_real(block, "oversubscription", 1, 1000, &spec->oversubscription_frac, err));
     if (ratio_node) {
         CS_TRY(cs_yaml_real(ratio_node, 1e-3, 1e6, "ratio", &ratio, err));
         if (cs_yaml_get(block, "inter_bandwidth")) {
@@ -278,8 +305,8 @@ cs_status cs__description_read(struct cs_study *study, const struct cs_study_sou
     CS_TRY(cs_yaml_opt_text(block, "name", &spec->name, err));
     CS_TRY(opt_chip(study, block, &spec->chip, err));
     CS_TRY(read_size(block, spec, err));
-    CS_TRY(opt_intra(block, &spec->intra_switched, err));
-    CS_TRY(read_rates(block, spec, err));
+    CS_TRY(opt_intra(block, &spec->intra_switched, &spec->intra_bus_bytes_per_s, err));
+    CS_TRY(read_rates(study, block, spec, err));
     CS_TRY(opt_int32(block, "leaf_ports", &spec->leaf_ports, err));
     CS_TRY(opt_int32(block, "levels", &spec->levels, err));
     CS_TRY(opt_dims(block, spec->dims, err));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define SECONDS_PER_H 3600.0
+#define SIMULATED_SEED 1
 
 static void fill_row(const struct cs_plan *plan, const struct cs_plan_cluster *cluster,
                      const struct cs_point *point, struct cs_plan_row *row)
@@ -14,6 +15,7 @@ static void fill_row(const struct cs_plan *plan, const struct cs_plan_cluster *c
     *row = (struct cs_plan_row){.mtbf_s = unknown,
                                 .interval_s = unknown,
                                 .goodput_frac = unknown,
+                                .goodput_simulated_frac = unknown,
                                 .tokens_per_s = unknown,
                                 .time_s = unknown,
                                 .cost = unknown,
@@ -30,6 +32,8 @@ static void fill_row(const struct cs_plan *plan, const struct cs_plan_cluster *c
         plan->interval_s > 0 ? plan->interval_s : cs_interval_daly_s(row->mtbf_s, plan->checkpoint_s);
     struct cs_failures failures = {row->mtbf_s, plan->checkpoint_s, plan->restart_s, row->interval_s};
     row->goodput_frac = cs_goodput_frac(&failures);
+    row->goodput_simulated_frac =
+        cs_goodput_simulated_frac(&failures, CS_PLAN_INTERVALS, SIMULATED_SEED, NULL);
     row->tokens_per_s = point->metrics.tokens_per_s * row->goodput_frac;
     row->time_s = plan->n_tokens / row->tokens_per_s;
     row->cost = cluster->node_price_per_h * point->n_nodes * row->time_s / SECONDS_PER_H;

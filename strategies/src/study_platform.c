@@ -70,6 +70,8 @@ static void scale_chips(struct cs_study *study)
 static void scale_spec(const struct cs_what_if *what, struct cs_topology_spec *spec)
 {
     spec->intra_bytes_per_s *= what->intra_bandwidth_frac;
+    spec->intra_bus_bytes_per_s *= what->intra_bandwidth_frac;
+    spec->second.intra_bus_bytes_per_s *= what->intra_bandwidth_frac;
     spec->inter_bytes_per_s *= what->inter_bandwidth_frac;
     spec->intra_latency_s *= what->latency_frac;
     spec->inter_latency_s *= what->latency_frac;

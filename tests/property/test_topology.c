@@ -169,6 +169,8 @@ static struct cs_topology_spec random_spec(struct cs_rng *rng)
         spec.n_nodes = 1 + (int32_t)cs_rng_below(rng, cs_rng_below(rng, 4) ? 12 : 150);
         spec.devices_per_node = per_node[cs_rng_below(rng, CS_COUNT(per_node))];
         spec.intra_switched = cs_rng_below(rng, 2) != 0;
+        spec.intra_bus_bytes_per_s =
+            spec.intra_switched && cs_rng_below(rng, 3) == 0 ? between(rng, 1e9, 1e12) : 0;
         spec.leaf_ports = 2 + (int32_t)cs_rng_below(rng, 70);
         spec.levels = (int32_t)cs_rng_below(rng, 4);
         spec.intra_bytes_per_s = between(rng, 1e9, 1e12);
@@ -184,14 +186,17 @@ static struct cs_topology_spec random_spec(struct cs_rng *rng)
             spec.n_nodes = spec.dims[0] * spec.dims[1] * spec.dims[2];
         }
         if (spec.topology == CS_TOPOLOGY_FAT_TREE && cs_rng_below(rng, 2)) { /* a mixed cluster */
-            spec.second =
-                (struct cs_topology_part){.chip = "910b3",
-                                          .n_nodes = 1 + (int32_t)cs_rng_below(rng, 20),
-                                          .devices_per_node = per_node[cs_rng_below(rng, CS_COUNT(per_node))],
-                                          .intra_switched = cs_rng_below(rng, 2) != 0,
-                                          .intra_bytes_per_s = between(rng, 1e9, 1e12),
-                                          .intra_latency_s = between(rng, 1e-8, 1e-4),
-                                          .inter_bytes_per_s = between(rng, 1e9, 1e11)};
+            bool second_switched = cs_rng_below(rng, 2) != 0;
+            spec.second = (struct cs_topology_part){
+                .chip = "910b3",
+                .n_nodes = 1 + (int32_t)cs_rng_below(rng, 20),
+                .devices_per_node = per_node[cs_rng_below(rng, CS_COUNT(per_node))],
+                .intra_switched = second_switched,
+                .intra_bus_bytes_per_s =
+                    second_switched && cs_rng_below(rng, 2) ? between(rng, 1e9, 1e12) : 0.0,
+                .intra_bytes_per_s = between(rng, 1e9, 1e12),
+                .intra_latency_s = between(rng, 1e-8, 1e-4),
+                .inter_bytes_per_s = between(rng, 1e9, 1e11)};
         }
         if (cs_topology_check(&spec, CS_NOLOC, NULL) == CS_OK) {
             return spec;

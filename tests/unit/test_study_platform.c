@@ -134,6 +134,32 @@ START_TEST(test_dead_links)
 }
 END_TEST
 
+/* NICs and switches of the catalogue, and a bus. */
+START_TEST(test_parts)
+{
+    struct cs_study study = {0};
+    load_good(&study, "{nic: roce-200, switch: qm9700, oversubscription: 3}", 0, NULL);
+    ck_assert_double_eq_tol(study.description->inter_bytes_per_s, 22.5e9, 1); /* measured */
+    ck_assert_int_eq(study.description->leaf_ports, 48);                      /* 48 down, 16 up */
+    ck_assert_double_eq_tol(study.description->hop_latency_s, 150e-9, 1e-15);
+    cs_study_release(&study);
+    load_good(&study, "{nic: ndr-400, inter_latency: 3us}", 0, NULL);
+    ck_assert_double_eq_tol(study.description->inter_bytes_per_s, 50e9, 1); /* nothing measured: the port's */
+    ck_assert_double_eq_tol(study.description->inter_latency_s, 3e-6, 1e-15);
+    cs_study_release(&study);
+    load_good(&study, "{server: pcie-8gpu, nodes: 1}", 0, NULL);
+    ck_assert_str_eq(study.platform.intra, "bus");
+    ck_assert_double_eq_tol(study.description->intra_bus_bytes_per_s, 48e9, 1);
+    cs_study_release(&study);
+    load_good(&study, "{server: pcie-8gpu, nodes: 1, intra: switch}", 0, NULL);
+    ck_assert_str_eq(study.platform.intra, "switch");
+    cs_study_release(&study);
+    load_good(&study, "{nodes: 1, intra: bus, bus_bandwidth: 100GBps}", 0, NULL);
+    ck_assert_double_eq_tol(study.description->intra_bus_bytes_per_s, 100e9, 1);
+    cs_study_release(&study);
+}
+END_TEST
+
 /* Framework rank r, numbered mp innermost, sits where the strategy's own order puts its coordinates. */
 START_TEST(test_placement)
 {
@@ -176,6 +202,11 @@ static const struct {
     {"{rank_table: nowhere.json}", "no such file"},
     {"{nodes: 1, rank_table: " TABLES "hccl_2s_16p.json}", "2 servers"},
     {"[1, 2]", "must be a single value"},
+    {"{nic: roce-300}", "expected one of: roce-200"},
+    {"{switch: qm9800}", "is not in the catalogue"},
+    {"{switch: roce-leaf-200}", "was not found"},
+    {"{intra: bus}", "needs the rate of the bus"},
+    {"{bus_bandwidth: 3GBps}", "needs 'intra: bus'"},
 };
 
 START_TEST(test_bad)
@@ -198,6 +229,7 @@ static Suite *platform_suite(void)
     tcase_add_test(tcase, test_nodes_out);
     tcase_add_test(tcase, test_what_if);
     tcase_add_test(tcase, test_dead_links);
+    tcase_add_test(tcase, test_parts);
     tcase_add_test(tcase, test_placement);
     tcase_add_loop_test(tcase, test_bad, 0, (int)(sizeof bad / sizeof *bad));
     suite_add_tcase(suite, tcase);

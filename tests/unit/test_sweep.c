@@ -258,6 +258,7 @@ START_TEST(test_plan_is_brute_force)
         double cost = time_s / 3600 * n_nodes * (i < 3 ? 10 : 9);
         ck_assert_double_eq_tol(rows[i].time_s, time_s, 1e-9 * time_s);
         ck_assert_double_eq_tol(rows[i].cost, cost, 1e-9 * cost);
+        ck_assert_double_eq_tol(rows[i].goodput_simulated_frac, rows[i].goodput_frac, 2e-3);
         ck_assert(rows[i].meets == (time_s <= 12 * 3600.0));
         ck_assert(isnan(rows[i].energy_j) == (i < 3));
         if (rows[i].meets && n_nodes < least_nodes) {

@@ -2,7 +2,7 @@
 
 #include "cs/base/file.h"
 #include "cs/base/text.h"
-#include "cs/platforms/topology.h"
+#include "cs/platforms/network.h"
 
 #include <string.h>
 
@@ -14,6 +14,8 @@ struct generate_args {
     const char *server;
     const char *second_server;
     const char *chip;
+    const char *nic;
+    const char *leaf;
     const char *name;
     const char *output;
     int32_t n_flags; /* options given besides -o */
@@ -25,9 +27,10 @@ struct generate_args {
     int32_t leaf_ports;
     int32_t levels;
     int32_t dims[3];
-    int intra;    /* -1 = the server's, 0 mesh, 1 switch */
+    int intra;    /* -1 = the server's, 0 mesh, 1 switch, 2 bus */
     int topology; /* -1 = fat-tree */
     double intra_bytes_per_s;
+    double bus_bytes_per_s;
     double inter_bytes_per_s;
     double intra_latency_s;
     double inter_latency_s;
@@ -54,7 +57,10 @@ enum {
     OPT_NAME,
     OPT_SECOND_SERVER,
     OPT_SECOND_NODES,
-    OPT_DEAD_LINK
+    OPT_DEAD_LINK,
+    OPT_BUS_BANDWIDTH,
+    OPT_NIC,
+    OPT_SWITCH
 };
 
 /* "4x4x2" */
@@ -111,6 +117,7 @@ static error_t parse_figure(struct generate_args *args, int key, const char *arg
         double *value;
     } figures[] = {
         {OPT_INTRA_BANDWIDTH, CS_UNIT_BYTES_PER_S, "intra-bandwidth", &args->intra_bytes_per_s},
+        {OPT_BUS_BANDWIDTH, CS_UNIT_BYTES_PER_S, "bus-bandwidth", &args->bus_bytes_per_s},
         {OPT_INTER_BANDWIDTH, CS_UNIT_BYTES_PER_S, "inter-bandwidth", &args->inter_bytes_per_s},
         {OPT_INTRA_LATENCY, CS_UNIT_SECONDS, "intra-latency", &args->intra_latency_s},
         {OPT_INTER_LATENCY, CS_UNIT_SECONDS, "inter-latency", &args->inter_latency_s},
@@ -131,7 +138,7 @@ static error_t parse_figure(struct generate_args *args, int key, const char *arg
 
 static error_t parse_generate(int key, char *arg, struct argp_state *state)
 {
-    static const char *const intras[] = {"mesh", "switch", NULL};
+    static const char *const intras[] = {"mesh", "switch", "bus", NULL};
     struct generate_args *args = state->input;
     args->n_flags += key > 0 && key < ' ';
     switch (key) {
@@ -153,6 +160,12 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_CHIP:
         args->chip = arg;
+        return 0;
+    case OPT_NIC:
+        args->nic = arg;
+        return 0;
+    case OPT_SWITCH:
+        args->leaf = arg;
         return 0;
     case OPT_NAME:
         args->name = arg;
@@ -193,7 +206,11 @@ static void parse_generate_args(struct generate_args *args, int argc, char **arg
         {"nodes", OPT_NODES, "N", 0, "Servers (8)", 0},
         {"devices-per-node", OPT_DEVICES, "N", 0, "Devices in a server", 0},
         {"chip", OPT_CHIP, "NAME", 0, "Chip of the catalogue", 0},
-        {"intra", OPT_INTRA, "mesh|switch", 0, "Wiring inside a server", 0},
+        {"intra", OPT_INTRA, "mesh|switch|bus", 0, "Wiring inside a server", 0},
+        {"bus-bandwidth", OPT_BUS_BANDWIDTH, "RATE", 0,
+         "Of the bus that all traffic inside a server shares, both directions together: 48GBps", 0},
+        {"nic", OPT_NIC, "NAME", 0, "NIC of the catalogue: its rate and latency", 0},
+        {"switch", OPT_SWITCH, "NAME", 0, "Switch of the catalogue: leaf ports and latency of a hop", 0},
         {"intra-bandwidth", OPT_INTRA_BANDWIDTH, "RATE", 0, "Out of one device over all its links: 196GBps",
          0},
         {"intra-latency", OPT_INTRA_LATENCY, "TIME", 0, "Device to device inside a server: 500ns", 0},
@@ -266,29 +283,42 @@ static void set_if(double *field, double value)
     *field = value > 0 ? value : *field;
 }
 
-static void fill_spec(struct cs_topology_spec *spec, const struct generate_args *args,
-                      const struct cs_server *server)
+/* What is built of named parts, before single figures change it. */
+static cs_status use_parts(struct cs_topology_spec *spec, const struct generate_args *args,
+                           const struct cs_catalogue *catalogue, struct cs_err *err)
 {
-    cs_topology_spec_init(spec, server);
-    if (args->topology >= 0) {
-        cs_topology_spec_use(spec, (enum cs_topology)args->topology);
+    struct cs_loc loc = {"command line", 0, 0};
+    cs_status st = CS_OK;
+    if (args->nic) {
+        CS_TRY(cs_topology_use_nic(spec, catalogue, args->nic, loc, err));
     }
+    set_if(&spec->oversubscription_frac, args->oversubscription);
+    if (args->leaf) {
+        CS_TRY(cs_topology_use_switch(spec, catalogue, args->leaf, loc, err));
+    }
+out:
+    return st;
+}
+
+static void fill_spec(struct cs_topology_spec *spec, const struct generate_args *args)
+{
     spec->name = args->name ? args->name : spec->name;
     spec->chip = args->chip ? args->chip : spec->chip;
     spec->n_nodes = args->n_nodes > 0 ? args->n_nodes : spec->n_nodes;
     spec->devices_per_node = args->devices_per_node > 0 ? args->devices_per_node : spec->devices_per_node;
-    spec->intra_switched = args->intra >= 0 ? args->intra == 1 : spec->intra_switched;
+    spec->intra_switched = args->intra >= 0 ? args->intra != 0 : spec->intra_switched;
+    spec->intra_bus_bytes_per_s = args->intra < 0 || args->intra == 2 ? spec->intra_bus_bytes_per_s : 0;
     spec->leaf_ports = args->leaf_ports > 0 ? args->leaf_ports : spec->leaf_ports;
     spec->levels = args->levels > 0 ? args->levels : spec->levels;
     for (int32_t i = 0; i < 3; i++) {
         spec->dims[i] = args->dims[i] > 0 ? args->dims[i] : spec->dims[i];
     }
     set_if(&spec->intra_bytes_per_s, args->intra_bytes_per_s);
+    set_if(&spec->intra_bus_bytes_per_s, args->bus_bytes_per_s);
     set_if(&spec->inter_bytes_per_s, args->inter_bytes_per_s);
     set_if(&spec->intra_latency_s, args->intra_latency_s);
     set_if(&spec->inter_latency_s, args->inter_latency_s);
     set_if(&spec->hop_latency_s, args->hop_latency_s);
-    set_if(&spec->oversubscription_frac, args->oversubscription);
 }
 
 /* From the options. */
@@ -298,7 +328,17 @@ static cs_status describe(const struct generate_args *args, const struct cs_cata
     cs_status st = CS_OK;
     const struct cs_server *server = NULL;
     CS_TRY(choose_server(args, catalogue, &server, err));
-    fill_spec(spec, args, server);
+    cs_topology_spec_init(spec, server);
+    if (args->topology >= 0) {
+        cs_topology_spec_use(spec, (enum cs_topology)args->topology);
+    }
+    CS_TRY(use_parts(spec, args, catalogue, err));
+    fill_spec(spec, args);
+    if (args->intra == 2 && spec->intra_bus_bytes_per_s <= 0) {
+        st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){"command line", 0, 0},
+                        "--intra bus needs the rate of the bus: --bus-bandwidth, as in 48GBps");
+        goto out;
+    }
     spec->dead_links = args->dead_links;
     spec->n_dead_links = args->n_dead_links;
     if (args->second_server) {
@@ -308,6 +348,7 @@ static cs_status describe(const struct generate_args *args, const struct cs_cata
                                                  .devices_per_node = server->devices,
                                                  .intra_switched = server->intra_switched,
                                                  .intra_bytes_per_s = server->intra_bytes_per_s,
+                                                 .intra_bus_bytes_per_s = server->intra_bus_bytes_per_s,
                                                  .intra_latency_s = server->intra_latency_s,
                                                  .inter_bytes_per_s = server->nic_bytes_per_s};
     }

@@ -81,10 +81,11 @@ struct cs_chip {
 struct cs_server {
     const char *name;
     const char *title;
-    const char *chip;         /* default chip */
-    int32_t devices;          /* per server */
-    bool intra_switched;      /* switch (NVSwitch, supernode) or full mesh (HCCS) */
-    double intra_bytes_per_s; /* out of one device, all its links together */
+    const char *chip;             /* default chip */
+    int32_t devices;              /* per server */
+    bool intra_switched;          /* switch (NVSwitch, supernode) or full mesh (HCCS) */
+    double intra_bytes_per_s;     /* out of one device, all its links together */
+    double intra_bus_bytes_per_s; /* > 0: what all its devices exchange crosses one bus, both ways together */
     double intra_latency_s;
     double nic_bytes_per_s; /* per device */
     double nic_latency_s;

@@ -35,7 +35,7 @@ struct cs_platform {
     const char *name;     /* root zone's `name` property, else the file's base name */
     const char *xml_path; /* readable file for SimGrid */
     const char *topology; /* "fat-tree", "rail", ...; "custom" when the file does not say */
-    const char *intra;    /* "mesh", "switch", "custom" */
+    const char *intra;    /* "mesh", "switch", "bus", "custom" */
     int32_t n_devices;
     int32_t n_nodes;
     int32_t devices_per_node; /* of the largest node */

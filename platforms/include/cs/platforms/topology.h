@@ -26,6 +26,7 @@ struct cs_topology_part {
     int32_t devices_per_node;
     bool intra_switched;
     double intra_bytes_per_s;
+    double intra_bus_bytes_per_s; /* as below */
     double intra_latency_s;
     double inter_bytes_per_s;
 };
@@ -36,9 +37,11 @@ struct cs_topology_spec {
     const char *chip; /* catalogue name */
     int32_t n_nodes;
     int32_t devices_per_node;
-    bool intra_switched;      /* full mesh of pair links otherwise */
-    double intra_bytes_per_s; /* out of one device over all its links; a mesh pair link has 1/(n-1) */
-    double intra_latency_s;   /* device to device inside a node */
+    bool intra_switched;          /* full mesh of pair links otherwise */
+    double intra_bytes_per_s;     /* out of one device over all its links; a mesh pair link has 1/(n-1) */
+    double intra_bus_bytes_per_s; /* > 0: one bus that all traffic inside a (switched) node crosses, both
+                                     directions together (PCIe host bridge); 0 = none */
+    double intra_latency_s;       /* device to device inside a node */
     enum cs_topology topology;
     double inter_bytes_per_s;     /* one NIC */
     double inter_latency_s;       /* NIC to NIC across one switch */

@@ -53,17 +53,19 @@ void cs_plan_release(struct cs_plan *plan);
 const struct cs_point_spec *cs_plan_specs(struct cs_plan *plan);
 
 #define CS_PLAN_NOTE_MAX 256
+#define CS_PLAN_INTERVALS 20000
 
 /** One cluster's answer. A plain value; what is not known is NaN. */
 struct cs_plan_row {
-    bool works;          /* a strategy fits */
-    bool meets;          /* deadline and budget */
-    double mtbf_s;       /* of the cluster */
-    double interval_s;   /* between checkpoints; infinity without failures */
-    double goodput_frac; /* 1 without failures */
-    double tokens_per_s; /* failures included */
-    double time_s;       /* until all tokens are trained on */
-    double cost;         /* @unit the study's currency */
+    bool works;                    /* a strategy fits */
+    bool meets;                    /* deadline and budget */
+    double mtbf_s;                 /* of the cluster */
+    double interval_s;             /* between checkpoints; infinity without failures */
+    double goodput_frac;           /* Daly's closed form; 1 without failures */
+    double goodput_simulated_frac; /* of CS_PLAN_INTERVALS simulated intervals between checkpoints */
+    double tokens_per_s;           /* failures included */
+    double time_s;                 /* until all tokens are trained on */
+    double cost;                   /* @unit the study's currency */
     double energy_j;
     double efficiency_frac; /* tokens per second and device over those of the family's smallest that works */
     int32_t faster_smaller; /* a smaller cluster of the family that is done earlier; -1 = none */
