@@ -359,7 +359,8 @@ static cs_status look_ahead(struct search *search, struct cs_search_problem *pro
     int64_t n = 0;
     search->outlooks = cs_calloc((size_t)space->n_candidates + 1, sizeof *search->outlooks);
     for (int64_t i = 0; i < space->n_candidates; i++) {
-        search->outlooks[i] = (struct cs_outlook){!space->candidates[i].rule, (double)INFINITY, (double)NAN, false};
+        search->outlooks[i] =
+            (struct cs_outlook){!space->candidates[i].rule, (double)INFINITY, (double)NAN, false};
     }
     if (search->options->cost) {
         list = cs_calloc((size_t)space->n_open + 1, sizeof *list);

@@ -222,7 +222,7 @@ static cs_status search(const struct search_args *args, const struct cs_study *s
                        &CS_COST_SCALE_NONE);
     options.cost = cost;
     if (args->store) {
-        CS_TRY(cs_store_open(&store, args->store, CS_VERSION " " CS_GIT_DESCRIBE, err));
+        CS_TRY(cs_store_open(&store, args->store, CS_RESULTS_VERSION, err));
         CS_TRY(cs_store_study(store, study, &simulator.options, err));
         options.memory = cs_store_memory(store);
     }
