@@ -38,20 +38,30 @@ static void print_neighbours(FILE *out, const struct cs_search_report *report, c
 
 static void print_robustness(FILE *out, const struct cs_search_report *report, const struct cs_explanation *e)
 {
-    (void)fprintf(out, "\nfirm?       %lld other%s within %g %%; on other hardware (closed form)\n",
-                  (long long)e->n_ties, e->n_ties == 1 ? " is" : "s are", 100 * CS_EXPLAIN_TIE_FRAC);
+    char label[64];
+    char text[640];
+    bool simulated = e->shaken[0].n_simulated > 0;
+    (void)snprintf(
+        text, sizeof text, "%lld other%s within %.2g %% and cannot be told apart; on other hardware (%s)",
+        (long long)e->n_ties, e->n_ties == 1 ? " is" : "s are", 100 * cs_explain_tie_frac(report->study),
+        simulated ? "the best few simulated" : "closed form");
+    (void)fputc('\n', out);
+    cs__paragraph(out, "firm?       ", text);
     for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
         const struct cs_shaken *s = &e->shaken[i];
-        char better[256] = "";
-        if (s->rank > 1) {
-            (void)cs_strategy_format(strategy_of(report, s->best), better, sizeof better);
+        char better[512];
+        char of[32] = "";
+        if (s->n_simulated > 0) {
+            (void)snprintf(of, sizeof of, " of %d", (int)s->n_simulated);
         }
-        (void)fprintf(out, "  %-24s %+4.0f %%  rank %lld", s->what, 100 * (s->factor - 1),
-                      (long long)s->rank);
+        (void)snprintf(label, sizeof label, "  %-24s %+4.0f %%  ", s->what, 100 * (s->factor - 1));
+        (void)snprintf(text, sizeof text, "rank %lld%s", (long long)s->rank, of);
         if (s->rank > 1) {
-            (void)fprintf(out, ", %.2f %% behind %s", 100 * s->lost_frac, better);
+            (void)snprintf(text, sizeof text, "rank %lld%s, %.2f %% behind %s", (long long)s->rank, of,
+                           100 * s->lost_frac,
+                           cs_strategy_format(strategy_of(report, s->best), better, sizeof better));
         }
-        (void)fputc('\n', out);
+        cs__paragraph(out, label, text);
     }
 }
 
@@ -59,7 +69,9 @@ static void print_front(FILE *out, const struct cs_search_report *report, const 
 {
     char memory[32];
     char strategy[256];
-    (void)fputs("\nless memory for more time (nothing is both faster and smaller; closed form)\n", out);
+    (void)fputs("\nless memory for more time (nothing is both faster and smaller; closed form; on one "
+                "cluster cost is time)\n",
+                out);
     for (int64_t i = 0; i < e->n_front; i++) {
         (void)fprintf(out, "  %10.4g s  %10s  %s\n", e->front_s[i],
                       cs_units_format((double)e->front_bytes[i], CS_UNIT_BYTES, memory, sizeof memory),
@@ -131,6 +143,7 @@ json_t *cs_report_explain_json(const struct cs_search_report *report, const stru
     json_t *neighbours = json_array();
     json_t *robustness = json_array();
     json_t *front = json_array();
+    double cost_per_s = report->study->search.device_hour_cost * report->study->platform.n_devices / 3600;
     for (int32_t i = 0; i < e->n_neighbours; i++) {
         const struct cs_neighbour *n = &e->neighbours[i];
         json_t *entry = json_pack("{s:s, s:o, s:s, s:f}", "key", cs_strategy_keys[n->key], "strategy",
@@ -140,15 +153,17 @@ json_t *cs_report_explain_json(const struct cs_search_report *report, const stru
     }
     for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
         const struct cs_shaken *s = &e->shaken[i];
-        json_t *entry = json_pack("{s:s, s:f, s:I, s:f, s:o}", "what", s->what, "factor", s->factor, "rank",
-                                  (json_int_t)s->rank, "lost", s->lost_frac, "best",
-                                  cs_report_strategy_json(strategy_of(report, s->best)));
+        json_t *entry =
+            json_pack("{s:s, s:f, s:i, s:I, s:f, s:o}", "what", s->what, "factor", s->factor, "simulated",
+                      (int)s->n_simulated, "rank", (json_int_t)s->rank, "lost", s->lost_frac, "best",
+                      cs_report_strategy_json(strategy_of(report, s->best)));
         (void)json_array_append_new(robustness, entry);
     }
     for (int64_t i = 0; i < e->n_front; i++) {
-        json_t *entry = json_pack("{s:f, s:I, s:o}", "iteration_time_s", e->front_s[i], "peak_memory_bytes",
-                                  (json_int_t)e->front_bytes[i], "strategy",
-                                  cs_report_strategy_json(strategy_of(report, e->front[i])));
+        json_t *entry =
+            json_pack("{s:f, s:f, s:I, s:o}", "iteration_time_s", e->front_s[i], "cost_per_step",
+                      cost_per_s * e->front_s[i], "peak_memory_bytes", (json_int_t)e->front_bytes[i],
+                      "strategy", cs_report_strategy_json(strategy_of(report, e->front[i])));
         (void)json_array_append_new(front, entry);
     }
     json_t *object =

@@ -1,4 +1,7 @@
-#include "cs/reports/findings.h"
+#include "cs/reports/table.h"
+#include "cs/strategies/explain.h"
+
+#include <math.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,8 +47,18 @@ void cs_report_warnings(const struct cs_strategy *strategy, const struct cs_eval
 
 void cs_report_ranked_evaluation(const struct cs_ranked *ranked, struct cs_evaluation *evaluation)
 {
-    *evaluation =
-        (struct cs_evaluation){.outcome = CS_OUTCOME_OK, .simulated = true, .metrics = ranked->metrics};
+    bool estimated = ranked->metrics.fidelity == CS_FIDELITY_ANALYTIC;
+    *evaluation = (struct cs_evaluation){.outcome = CS_OUTCOME_OK,
+                                         .simulated = !estimated,
+                                         .estimated = estimated,
+                                         .metrics = ranked->metrics};
+}
+
+bool cs_report_is_tie(const struct cs_search_report *report, int64_t i)
+{
+    const struct cs_ranked *ranking = report->result->ranking;
+    double away = fabs(ranking[i].score - ranking[0].score);
+    return i > 0 && away <= cs_explain_tie_frac(report->study) * fabs(ranking[0].score);
 }
 
 static int compare_reals(const void *a, const void *b)

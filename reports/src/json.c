@@ -331,6 +331,7 @@ static json_t *ranking_json(const struct cs_search_report *report)
         cs_report_ranked_evaluation(ranked, &evaluation);
         json_t *entry = cs_report_result_json(&report->space->candidates[ranked->candidate].strategy,
                                               &evaluation, report->study);
+        put_bool(entry, "tie", cs_report_is_tie(report, i));
         (void)json_array_append_new(ranking, entry);
     }
     return ranking;
@@ -360,7 +361,11 @@ json_t *cs_report_search_json(const struct cs_search_report *report, const struc
     put_real(object, "elapsed_s", result->elapsed_s);
     put_bool(object, "complete", result->complete);
     put_text(object, "end", ends[result->end]);
-    put_text(object, "algorithm", result->algorithm->name);
+    put_text(object, "algorithm", result->analytic ? "analytic" : result->algorithm->name);
+    put_text(object, "fidelity",
+             cs_fidelity_names[result->n_ranked > 0 ? result->ranking[0].metrics.fidelity
+                               : result->analytic   ? CS_FIDELITY_ANALYTIC
+                                                    : CS_FIDELITY_FOLDED]);
     put_text(object, "objective", result->objective->name);
     put_int(object, "feasible", result->n_ranked);
     put_real(object, "median_tokens_per_s",
@@ -371,24 +376,19 @@ json_t *cs_report_search_json(const struct cs_search_report *report, const struc
     return object;
 }
 
-json_t *cs_report_space_json(const struct cs_study *study, const struct cs_space *space,
-                             const struct cs_report_origin *origin)
+json_t *cs_report_space_json(const struct cs_search_report *report, const struct cs_report_origin *origin)
 {
+    const struct cs_space *space = report->space;
+    const struct cs_search_result *result = report->result;
     json_t *object = json_object();
-    json_t *rules = json_array();
     put_int(object, "combinations", space->n_combinations);
     put_int(object, "duplicates", space->n_duplicates);
     put_int(object, "candidates", space->n_candidates);
     put_int(object, "rejected", space->n_candidates - space->n_open);
     put_int(object, "open", space->n_open);
-    for (int32_t i = 0; i < space->n_rules; i++) {
-        json_t *rule = json_object();
-        put_text(rule, "rule", space->rules[i].rule);
-        put_int(rule, "count", space->rules[i].n);
-        put_text(rule, "example", space->rules[i].example);
-        (void)json_array_append_new(rules, rule);
-    }
-    (void)json_object_set_new(object, "reasons", rules);
-    put_inputs(object, study, origin);
+    put_int(object, "oom", result->n_oom);
+    put_int(object, "fit", result->n_fit);
+    (void)json_object_set_new(object, "reasons", reasons_json(result));
+    put_inputs(object, report->study, origin);
     return object;
 }

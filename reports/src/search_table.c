@@ -2,6 +2,7 @@
 #include "text_priv.h"
 
 #include "cs/base/units.h"
+#include "cs/strategies/explain.h"
 
 #include <string.h>
 
@@ -43,6 +44,11 @@ static const struct cs_strategy *strategy_of(const struct cs_search_report *repo
     return &report->space->candidates[report->result->ranking[rank].candidate].strategy;
 }
 
+static const char *tie_mark(const struct cs_search_report *report, int64_t i)
+{
+    return cs_report_is_tie(report, i) ? "=" : "";
+}
+
 /* A key is worth a column when a shown row is not at the default. */
 static bool has_column(const struct cs_search_report *report, enum cs_key key)
 {
@@ -73,9 +79,14 @@ static void add_figures(struct cs__grid *grid, int32_t column, const struct cs_m
                   cs__count((int64_t)(metrics->tokens_per_s + 0.5), tokens, sizeof tokens));
     cs__grid_cell(grid, column++, "%.1f", metrics->tflops_per_device);
     cs__grid_cell(grid, column++, "%.1f%%", 100 * metrics->mfu_frac);
-    cs__grid_cell(grid, column++, "%.1f%%", 100 * metrics->bubble_frac);
-    cs__grid_cell(grid, column++, "%.1f%%", 100 * metrics->exposed_comm_frac);
-    cs__grid_cell(grid, column++, "%.1f%%", 100 * metrics->cross_node_comm_frac);
+    const double shares[] = {metrics->bubble_frac, metrics->exposed_comm_frac, metrics->cross_node_comm_frac};
+    for (int32_t i = 0; i < CS_COUNT(shares); i++) {
+        if (metrics->fidelity == CS_FIDELITY_ANALYTIC) {
+            cs__grid_cell(grid, column++, "-");
+        } else {
+            cs__grid_cell(grid, column++, "%.1f%%", 100 * shares[i]);
+        }
+    }
     cs__grid_cell(grid, column, "%s",
                   cs_units_format((double)metrics->peak_memory_bytes, CS_UNIT_BYTES, memory, sizeof memory));
 }
@@ -97,7 +108,7 @@ static void fill_by_keys(struct cs__grid *grid, const struct cs_search_report *r
     for (int64_t i = 0; i < n_shown(report); i++) {
         char buf[64];
         cs__grid_row(grid);
-        cs__grid_cell(grid, 0, "%lld", (long long)i + 1);
+        cs__grid_cell(grid, 0, "%lld%s", (long long)i + 1, tie_mark(report, i));
         for (int32_t key = 0; key < CS_N_KEYS; key++) {
             if (columns[key] >= 0) {
                 cs__grid_cell(grid, columns[key], "%s",
@@ -116,7 +127,7 @@ static void print_by_text(FILE *out, const struct cs_search_report *report, bool
     add_figure_columns(&grid);
     for (int64_t i = 0; i < n_shown(report); i++) {
         cs__grid_row(&grid);
-        cs__grid_cell(&grid, 0, "%lld", (long long)i + 1);
+        cs__grid_cell(&grid, 0, "%lld%s", (long long)i + 1, tie_mark(report, i));
         add_figures(&grid, 1, &report->result->ranking[i].metrics);
     }
     cs__grid_print(&grid, out, color);
@@ -171,11 +182,30 @@ static void print_head(FILE *out, const struct cs_search_report *report)
     int64_t n_evaluated = report->space->n_open - result->n_open;
     (void)snprintf(text, sizeof text,
                    "%s search of %s strategies in %.1f s (%.0f a second): %s simulated, %s",
-                   result->algorithm->name, cs__count(result->n_candidates, candidates, sizeof candidates),
-                   result->elapsed_s, result->elapsed_s > 0 ? (double)n_evaluated / result->elapsed_s : 0,
+                   result->analytic ? "analytic" : result->algorithm->name,
+                   cs__count(result->n_candidates, candidates, sizeof candidates), result->elapsed_s,
+                   result->elapsed_s > 0 ? (double)n_evaluated / result->elapsed_s : 0,
                    cs__count(result->n_simulated, simulated, sizeof simulated),
-                   result->complete ? "nothing better exists" : ends[result->end]);
+                   result->analytic   ? "ranked by the closed form"
+                   : result->complete ? "nothing better exists"
+                                      : ends[result->end]);
     cs__paragraph(out, "", text);
+    if (result->analytic) {
+        (void)fputs(
+            "closed form only (fidelity analytic): no contention, no proof; simulate what you choose\n", out);
+    }
+}
+
+static void print_ties(FILE *out, const struct cs_search_report *report)
+{
+    int64_t n = 0;
+    for (int64_t i = 1; i < report->result->n_ranked; i++) {
+        n += cs_report_is_tie(report, i);
+    }
+    if (n > 0) {
+        (void)fprintf(out, "=           %lld within %.2g %% of the best: the model cannot tell them apart\n",
+                      (long long)n, 100 * cs_explain_tie_frac(report->study));
+    }
 }
 
 static void print_winner(FILE *out, const struct cs_search_report *report)
@@ -270,6 +300,7 @@ void cs_report_search_table(FILE *out, const struct cs_search_report *report, bo
         (void)fputc('\n', out);
         print_ranking(out, report, color);
         print_winner(out, report);
+        print_ties(out, report);
     } else {
         (void)fputs(result->n_open > 0 ? "\nno strategy found yet\n" : "\nnothing fits\n", out);
     }
@@ -283,28 +314,27 @@ void cs_report_search_table(FILE *out, const struct cs_search_report *report, bo
     }
 }
 
-void cs_report_space_text(FILE *out, const struct cs_study *study, const struct cs_space *space, bool color)
+void cs_report_space_text(FILE *out, const struct cs_search_report *report, bool color)
 {
+    const struct cs_space *space = report->space;
+    const struct cs_search_result *result = report->result;
     char count[32];
     char other[32];
-    struct cs__grid grid = {0};
-    cs__inputs(out, study);
+    char label[64];
+    char text[CS_RULE_MAX + CS_REASON_MAX + 16];
+    cs__inputs(out, report->study);
     (void)fprintf(out, "%s combinations of what the study leaves open, %s of them the same run as another\n",
                   cs__count(space->n_combinations, count, sizeof count),
                   cs__count(space->n_duplicates, other, sizeof other));
-    (void)cs__grid_column(&grid, "", "", false, 0);
-    (void)cs__grid_column(&grid, "", "", true, 2);
-    cs__grid_row(&grid);
-    cs__grid_cell(&grid, 0, "%s", cs__count(space->n_candidates, count, sizeof count));
-    cs__grid_cell(&grid, 1, "strategies");
-    for (int32_t i = 0; i < space->n_rules; i++) {
-        cs__grid_row(&grid);
-        cs__grid_cell(&grid, 0, "-%s", cs__count(space->rules[i].n, count, sizeof count));
-        cs__grid_cell(&grid, 1, "%.24s: e.g. %.48s", space->rules[i].rule, space->rules[i].example);
+    (void)fprintf(out, "%9s  strategies\n", cs__count(space->n_candidates, count, sizeof count));
+    for (int32_t i = 0; i < result->n_reasons; i++) {
+        const struct cs_reason *reason = &result->reasons[result->n_reasons - 1 - i]; /* rules, then memory */
+        (void)snprintf(other, sizeof other, "-%s", cs__count(reason->n, count, sizeof count));
+        (void)snprintf(label, sizeof label, "%9s  ", other);
+        (void)snprintf(text, sizeof text, "%s: e.g. %s", reason->rule, reason->example);
+        cs__paragraph(out, label, text);
     }
-    cs__grid_row(&grid);
-    cs__grid_cell(&grid, 0, "%s", cs__count(space->n_open, count, sizeof count));
-    cs__grid_cell(&grid, 1, "to simulate, those that fit in memory");
-    cs__grid_print(&grid, out, color);
-    cs__grid_release(&grid);
+    (void)snprintf(label, sizeof label, "%9s", cs__count(result->n_fit, count, sizeof count));
+    cs__emphasise(out, color, CS__STRONG, label);
+    (void)fputs("  that fit: the search simulates those that it cannot rule out\n", out);
 }

@@ -62,10 +62,10 @@ static cs_status one_text(struct cs_store *store, const char *sql, char *buf, si
 }
 
 /* What a store of this build says of itself: its bytes have to be ours too. */
-static void make_stamp(const char *version, char *buf, size_t buf_bytes)
+static void make_stamp(int32_t version, char *buf, size_t buf_bytes)
 {
-    (void)snprintf(buf, buf_bytes, "clustersim %s, format %d, %zu bytes a result", version, FORMAT,
-                   sizeof(struct cs_metrics));
+    (void)snprintf(buf, buf_bytes, "clustersim results %d, format %d, %zu bytes a result", (int)version,
+                   FORMAT, sizeof(struct cs_metrics));
 }
 
 /* Two processes that make a store at the same moment both want it for themselves to change its mode, and
@@ -84,7 +84,7 @@ static cs_status use_wal(struct cs_store *store, struct cs_err *err)
 }
 
 /* Tables, and whose they are. Two processes may be at it at once: the first one to write wins. */
-static cs_status set_up(struct cs_store *store, const char *version, struct cs_err *err)
+static cs_status set_up(struct cs_store *store, int32_t version, struct cs_err *err)
 {
     cs_status st = CS_OK;
     char stamp[160];
@@ -170,7 +170,7 @@ static void save(void *context, const struct cs_strategy *strategy, const struct
     (void)sqlite3_reset(store->put);
 }
 
-cs_status cs_store_open(struct cs_store **out, const char *path, const char *version, struct cs_err *err)
+cs_status cs_store_open(struct cs_store **out, const char *path, int32_t version, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_store *store = cs_calloc(1, sizeof *store);
@@ -229,10 +229,19 @@ uint64_t cs_store_study_hash(const struct cs_study *study, const struct cs_run_o
     const struct cs_training *t = &study->training;
     uint64_t hash = cs_hash_mix(CS_HASH_SEED, study->model.content_hash);
     hash = hash_hardware(hash, &study->platform);
-    const uint64_t words[] = {(uint64_t)t->global_batch,   (uint64_t)t->seq_length,   (uint64_t)t->dtype,
-                              (uint64_t)t->gradient_dtype, (uint64_t)t->optimizer,    t->clip_gradient,
-                              t->flash_attention,          (uint64_t)o->fidelity,     (uint64_t)o->view,
-                              (uint64_t)o->n_slow_devices, (uint64_t)o->n_slow_links, o->seed};
+    const uint64_t words[] = {(uint64_t)t->global_batch,
+                              (uint64_t)t->seq_length,
+                              (uint64_t)t->dtype,
+                              (uint64_t)t->gradient_dtype,
+                              (uint64_t)t->optimizer,
+                              t->clip_gradient,
+                              t->flash_attention,
+                              t->gradient_fp32_sync,
+                              (uint64_t)o->fidelity,
+                              (uint64_t)o->view,
+                              (uint64_t)o->n_slow_devices,
+                              (uint64_t)o->n_slow_links,
+                              o->seed};
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         hash = cs_hash_mix(hash, words[i]);
     }

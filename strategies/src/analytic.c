@@ -11,7 +11,7 @@ static double clock_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static cs_status check(const struct cs_run_options *options, struct cs_err *err)
+cs_status cs__analytic_check(const struct cs_run_options *options, struct cs_err *err)
 {
     const char *what = options->jitter_frac > 0      ? "jitter"
                        : options->n_slow_devices > 0 ? "slow devices"
@@ -32,10 +32,10 @@ cs_status cs__analytic(const struct cs_simulator *simulator, const struct cs_str
     char text[256];
     struct cs_cost *cost = cs_cost_new(&study->model, &study->training, simulator->routes,
                                        &simulator->options, &CS_COST_SCALE_NONE);
-    CS_TRY(check(&simulator->options, err));
+    CS_TRY(cs__analytic_check(&simulator->options, err));
     CS_TRY(cs_cost_prepare(cost, &strategy, 1, err));
     cs_cost_estimate(cost, strategy, &estimate);
-    if (estimate.compute_only || !(estimate.time_s > 0)) {
+    if (!(estimate.time_s > 0) || estimate.compute_only) {
         st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,
                         "there is no closed form of strategy '%s': use fidelity folded or full",
                         cs_strategy_format(strategy, text, sizeof text));

@@ -8,4 +8,7 @@
 cs_status cs__analytic(const struct cs_simulator *simulator, const struct cs_strategy *strategy,
                        const struct cs_trace *trace, struct cs_metrics *metrics, struct cs_err *err);
 
+/** CS_E_INPUT when the options ask for what the closed form knows nothing of. */
+CS_MUST_CHECK cs_status cs__analytic_check(const struct cs_run_options *options, struct cs_err *err);
+
 #endif

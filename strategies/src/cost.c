@@ -29,6 +29,11 @@ struct cs_cost *cs_cost_new(const struct cs_model *model, const struct cs_traini
     return cost;
 }
 
+const struct cs_run_options *cs_cost_options(const struct cs_cost *cost)
+{
+    return cost->options;
+}
+
 void cs_cost_free(struct cs_cost *cost)
 {
     if (!cost) {

@@ -1,5 +1,5 @@
 /* Why the winner wins. */
-#include "cs/strategies/explain.h"
+#include "explain_priv.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -116,7 +116,8 @@ static cs_status find_fitting(struct explainer *e, struct cs_err *err)
             continue;
         }
         cs_cost_estimate(cost, &e->space->candidates[i].strategy, &estimate);
-        if (estimate.time_s > 0 && (double)estimate.peak_memory_bytes <= limit_bytes) {
+        bool is_known = estimate.time_s > 0 && !estimate.compute_only;
+        if (is_known && (double)estimate.peak_memory_bytes <= limit_bytes) {
             e->fit[e->n_fit] = i;
             e->time_s[e->n_fit] = estimate.time_s;
             e->memory_bytes[e->n_fit++] = (double)estimate.peak_memory_bytes;
@@ -139,7 +140,8 @@ static cs_status shake(struct explainer *e, const char *what, double factor,
     cs_cost_estimate(cost, e->winner, &estimate);
     double winner_s = estimate.time_s;
     double best_s = winner_s;
-    *shaken = (struct cs_shaken){what, factor, 1, e->result->ranking[0].candidate, 0};
+    *shaken = (struct cs_shaken){
+        .what = what, .factor = factor, .rank = 1, .best = e->result->ranking[0].candidate};
     for (int64_t i = 0; i < e->n_fit; i++) {
         cs_cost_estimate(cost, &e->space->candidates[e->fit[i]].strategy, &estimate);
         shaken->rank += estimate.time_s < winner_s;
@@ -156,15 +158,13 @@ out:
 
 static cs_status shake_all(struct explainer *e, struct cs_err *err)
 {
-    static const char *const what[] = {"compute", "bandwidth inside nodes", "bandwidth between nodes",
-                                       "latency"};
     cs_status st = CS_OK;
     for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
+        const struct cs_variant *variant = &cs_explain_variants[i];
         struct cs_cost_scale scale = CS_COST_SCALE_NONE;
         double *figures[] = {&scale.compute, &scale.intra_bytes, &scale.inter_bytes, &scale.latency};
-        double factor = i % 2 ? 1 + CS_EXPLAIN_SHAKE_FRAC : 1 - CS_EXPLAIN_SHAKE_FRAC;
-        *figures[i / 2] = factor;
-        CS_TRY(shake(e, what[i / 2], factor, &scale, &e->out->shaken[i], err));
+        *figures[i / 2] = variant->factor; /* in the order of the variants */
+        CS_TRY(shake(e, variant->what, variant->factor, &scale, &e->out->shaken[i], err));
     }
 out:
     return st;
@@ -212,22 +212,56 @@ static void find_front(struct explainer *e)
     cs_free(points);
 }
 
+double cs_explain_tie_frac(const struct cs_study *study)
+{
+    const struct cs_interval *interval = &study->interval;
+    if (interval->n == 0) {
+        return CS_EXPLAIN_TIE_FRAC;
+    }
+    return (interval->high_frac - interval->low_frac) / (interval->high_frac + interval->low_frac);
+}
+
 static void count_ties(struct explainer *e)
 {
     const struct cs_ranked *ranking = e->result->ranking;
     for (int64_t i = 1; i < e->result->n_ranked; i++) {
         double away = fabs(ranking[i].score - ranking[0].score);
-        e->out->n_ties += away <= CS_EXPLAIN_TIE_FRAC * fabs(ranking[0].score);
+        e->out->n_ties += away <= cs_explain_tie_frac(e->study) * fabs(ranking[0].score);
+    }
+}
+
+static bool is_among(int64_t candidate, const int64_t *list, int32_t n)
+{
+    bool found = false;
+    for (int32_t i = 0; i < n; i++) {
+        found = found || list[i] == candidate;
+    }
+    return found;
+}
+
+/* The best of the ranking; a short one is filled up with the best of the closed form. */
+static void choose_contenders(const struct explainer *e, int64_t contenders[CS_EXPLAIN_CONTENDERS])
+{
+    for (int32_t k = 0; k < CS_EXPLAIN_CONTENDERS; k++) {
+        contenders[k] = k < e->result->n_ranked ? e->result->ranking[k].candidate : -1;
+        double best_s = (double)INFINITY;
+        for (int64_t i = 0; i < e->n_fit && k >= e->result->n_ranked; i++) {
+            if (e->time_s[i] < best_s && !is_among(e->fit[i], contenders, k)) {
+                best_s = e->time_s[i];
+                contenders[k] = e->fit[i];
+            }
+        }
     }
 }
 
 cs_status cs_explain(struct cs_explanation *explanation, const struct cs_study *study,
                      const struct cs_space *space, const struct cs_search_result *result,
                      const struct cs_simulator *simulator, const struct cs_strategy *baseline,
-                     struct cs_err *err)
+                     const struct cs_study *const *variants, int32_t n_workers, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_trace *trace = NULL;
+    int64_t contenders[CS_EXPLAIN_CONTENDERS];
     struct cs_evaluation evaluation;
     struct explainer e = {.out = explanation,
                           .study = study,
@@ -250,6 +284,11 @@ cs_status cs_explain(struct cs_explanation *explanation, const struct cs_study *
     find_front(&e);
     count_ties(&e);
     CS_TRY(shake_all(&e, err));
+    if (variants) {
+        choose_contenders(&e, contenders);
+        CS_TRY(cs__shake_simulated(explanation->shaken, space, contenders, variants, &simulator->options,
+                                   n_workers, err));
+    }
 out:
     cs_trace_free(trace);
     cs_free(e.fit);

@@ -1,5 +1,7 @@
 #include "cs/strategies/search.h"
 
+#include "analytic_priv.h"
+
 #include "cs/pool/pool.h"
 
 #include <math.h>
@@ -323,6 +325,26 @@ static void hope(const struct search *search, const struct cs_estimate *estimate
     metrics->n_ranks = search->study->platform.n_devices;
 }
 
+/* The closed form is all there will be. */
+static void take_estimate(struct search *search, int64_t candidate, const struct cs_estimate *estimate)
+{
+    struct cs_evaluation evaluation;
+    memset(&evaluation, 0, sizeof evaluation);
+    evaluation.outcome = CS_OUTCOME_OK;
+    evaluation.estimated = true;
+    if (estimate->compute_only || !(estimate->time_s > 0)) {
+        char strategy[CS_REASON_MAX / 2];
+        evaluation.outcome = CS_OUTCOME_FAILED;
+        (void)snprintf(evaluation.rule, sizeof evaluation.rule, "no-closed-form");
+        (void)snprintf(
+            evaluation.reason, sizeof evaluation.reason, "%s: only a simulation says what it takes",
+            cs_strategy_format(&search->space->candidates[candidate].strategy, strategy, sizeof strategy));
+    } else {
+        hope(search, estimate, estimate->time_s, &evaluation.metrics);
+    }
+    (void)count_verdict(search, candidate, &evaluation);
+}
+
 /* Look at one candidate through the closed form; what does not fit is booked at once. */
 static void look(struct search *search, int64_t candidate)
 {
@@ -336,6 +358,13 @@ static void look(struct search *search, int64_t candidate)
     if (evaluation.outcome == CS_OUTCOME_OOM) {
         outlook->fits = false;
         (void)count_verdict(search, candidate, &evaluation);
+        return;
+    }
+    if (search->options->mode == CS_SEARCH_LOOKS) {
+        return;
+    }
+    if (search->options->mode == CS_SEARCH_ANALYTIC) {
+        take_estimate(search, candidate, &estimate);
         return;
     }
     outlook->coarse = estimate.compute_only;
@@ -391,9 +420,9 @@ static void finish(struct search *search)
     if (result->end == CS_SEARCH_FINISHED && search->ended_by_limit) {
         result->end = CS_SEARCH_SIMULATION_LIMIT;
     }
-    result->complete =
-        result->algorithm->proves && result->end == CS_SEARCH_FINISHED && result->n_failed == 0;
-    if (result->algorithm->proves && result->end == CS_SEARCH_FINISHED) {
+    bool proves = result->algorithm->proves && result->end == CS_SEARCH_FINISHED && !result->analytic;
+    result->complete = proves && result->n_failed == 0;
+    if (proves) {
         result->n_pruned += result->n_open; /* never proposed: nothing better is among them */
         result->n_open = 0;
     }
@@ -411,12 +440,54 @@ static void release(struct search *search)
     if (search->algorithm) {
         search->result->algorithm->destroy(search->algorithm);
     }
-    for (int32_t i = 0; i < search->space->n_families; i++) {
+    for (int32_t i = 0; search->family_oom && i < search->space->n_families; i++) {
         cs_free(search->family_oom[i]);
     }
     cs_free(search->family_oom);
     cs_free(search->outlooks);
     cs_free(search->flights);
+}
+
+/* Rules about results other than memory need a simulation. */
+static cs_status check_analytic(const struct cs_study *study, const struct cs_run_options *options,
+                                struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    CS_TRY(cs__analytic_check(options, err));
+    bool any = isfinite(study->constraints.cross_node_comm_frac);
+    for (int32_t i = 0; i < study->constraints.n_rules; i++) {
+        any = any || study->constraints.rules[i].key < 0;
+    }
+    if (any) {
+        st = cs_err_set(
+            err, CS_E_INPUT, CS_NOLOC,
+            "constraints on results ('cross_node_comm_fraction', rules) need a simulation: use fidelity "
+            "folded or full");
+    }
+out:
+    return st;
+}
+
+/* The shown strategies get what follows from the step: speed, and memory by category. */
+static cs_status complete_estimates(struct search *search, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_search_result *result = search->result;
+    const struct cs_study *study = search->study;
+    struct cs_trace *trace = NULL;
+    for (int64_t i = 0; i < result->n_ranked && i < study->search.n_top; i++) {
+        struct cs_metrics *metrics = &result->ranking[i].metrics;
+        const struct cs_strategy *strategy =
+            &search->space->candidates[result->ranking[i].candidate].strategy;
+        CS_TRY(cs_trace_build(&study->model, &study->training, strategy, &trace, err));
+        cs_engine_speed(trace, &study->platform, metrics);
+        cs_engine_memory(trace, &study->platform, metrics);
+        cs_trace_free(trace);
+        trace = NULL;
+    }
+out:
+    cs_trace_free(trace);
+    return st;
 }
 
 cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
@@ -439,9 +510,19 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
                                    .time_limit_s = study->search.time_limit_s,
                                    .stop = options->stop};
     search.started_s = now_s();
+    result->analytic = options->mode != CS_SEARCH_SIMULATES;
+    CS_ASSERT(options->cost || !result->analytic);
+    if (options->mode == CS_SEARCH_ANALYTIC) {
+        CS_TRY(check_analytic(study, cs_cost_options(options->cost), err));
+    }
     search.family_oom = cs_calloc((size_t)space->n_families, sizeof *search.family_oom);
     begin(&search);
     CS_TRY(look_ahead(&search, &problem, err));
+    if (result->analytic) {
+        finish(&search);
+        CS_TRY(complete_estimates(&search, err));
+        goto out;
+    }
     search.algorithm = result->algorithm->create(&problem);
     st = cs_pool_run(&pool, evaluate_job, next_job, job_done, &search, err);
     if (st == CS_E_INTERRUPTED || st == CS_E_TIMEOUT) {

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,6 +41,15 @@ static double cpu_s(void)
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Processor time of this process (who = RUSAGE_SELF) or of children that have ended. */
+static double used_s(int who)
+{
+    struct rusage u;
+    getrusage(who, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 struct bed {
@@ -89,12 +99,17 @@ static double search(struct bed *bed, const char *what, const char *algorithm, i
         .n_workers = n_workers, .evaluate = evaluate, .evaluate_context = &bed->simulator, .cost = bed->cost};
     bed->study.search.algorithm = algorithm;
     double start_s = now_s();
+    double own_s = used_s(RUSAGE_SELF);
+    double workers_s = used_s(RUSAGE_CHILDREN);
     end_if(cs_search_run(&result, &bed->study, &bed->space, &options, &err), &err);
     double took_s = now_s() - start_s;
-    printf("%-34s %-11s %d workers %8lld strategies %8lld valid %6lld fit %6lld simulated %7.2f s%s\n", what,
-           algorithm, (int)n_workers, (long long)result.n_candidates, (long long)bed->space.n_open,
+    own_s = used_s(RUSAGE_SELF) - own_s;
+    workers_s = used_s(RUSAGE_CHILDREN) - workers_s;
+    printf("%-34s %-11s %d workers %8lld strategies %8lld valid %6lld fit %6lld simulated %7.2f s%s\n  "
+           "processor time: %.3f s of the search itself, %.3f s of its workers\n",
+           what, algorithm, (int)n_workers, (long long)result.n_candidates, (long long)bed->space.n_open,
            (long long)result.n_fit, (long long)result.n_simulated, bed->open_s + took_s,
-           result.complete ? ", proven" : "");
+           result.complete ? ", proven" : "", own_s, workers_s);
     fflush(stdout);
     cs_search_result_release(&result);
     return took_s;

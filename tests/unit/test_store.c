@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define VERSION "1.0 test"
+#define VERSION 7
 
 static char path[64];
 static struct cs_study study;
@@ -129,7 +129,7 @@ START_TEST(test_refuses)
 {
     struct cs_err err = {0};
     struct cs_store *store = NULL;
-    ck_assert_ok(cs_store_open(&store, path, "0.9", &err), &err);
+    ck_assert_ok(cs_store_open(&store, path, VERSION + 1, &err), &err);
     cs_store_close(store);
     refuses("another version");
     FILE *file = fopen(path, "wb");

@@ -401,6 +401,7 @@ END_TEST
 struct made_up {
     struct cs_strategy dies; /* this one aborts */
     bool some_die;
+    bool it_hangs; /* instead */
     double pause_s;
     bool all_equal;
 };
@@ -411,6 +412,11 @@ static cs_status made_up_evaluate(void *context, const struct cs_strategy *strat
 {
     const struct made_up *made_up = context;
     (void)err;
+    if (made_up->it_hangs && cs_strategy_equal(strategy, &made_up->dies)) {
+        for (;;) {
+            pause();
+        }
+    }
     if (made_up->some_die && cs_strategy_equal(strategy, &made_up->dies)) {
         (void)fprintf(stderr, "made-up death\n");
         abort();
@@ -530,6 +536,26 @@ START_TEST(a_candidate_that_dies_is_reported)
 }
 END_TEST
 
+START_TEST(a_candidate_that_hangs_is_given_up)
+{
+    struct searched searched = {0};
+    struct made_up made_up = {.it_hangs = true};
+    struct cs_err err = {0};
+    struct cs_study study = {0};
+    load(&study, SMALL);
+    ck_assert_ok(cs_study_strategy(&study, "dp=8,mp=8", &made_up.dies, &err), &err);
+    cs_study_release(&study);
+    run_search(&searched, SMALL "search: {candidate_time_limit: 2s}\n", &made_up, 2, NULL);
+    ck_assert_int_eq(searched.result.n_failed, 1);
+    ck_assert_int_eq(searched.result.n_open, 0);
+    ck_assert(!searched.result.complete);
+    const struct cs_reason *reason = &searched.result.reasons[searched.result.n_reasons - 1];
+    ck_assert_str_eq(reason->rule, "time-limit");
+    ck_assert_ptr_nonnull(strstr(reason->example, "dp=8,mp=8"));
+    release_search(&searched);
+}
+END_TEST
+
 START_TEST(a_time_limit_gives_the_best_so_far)
 {
     struct searched searched = {0};
@@ -616,6 +642,7 @@ static Suite *suite(void)
     tcase_add_test(search, the_result_does_not_depend_on_the_workers);
     tcase_add_test(search, equal_scores_rank_in_strategy_order);
     tcase_add_test(search, a_candidate_that_dies_is_reported);
+    tcase_add_test(search, a_candidate_that_hangs_is_given_up);
     tcase_add_test(search, a_time_limit_gives_the_best_so_far);
     tcase_add_test(search, an_interrupt_gives_the_best_so_far);
     tcase_add_test(search, the_objective_decides);

@@ -3,6 +3,7 @@
 #include "cs/base/file.h"
 #include "cs/reports/csv.h"
 #include "cs/reports/explain.h"
+#include "cs/reports/misrank.h"
 #include "cs/reports/store.h"
 
 #include <string.h>
@@ -15,6 +16,7 @@ struct search_args {
     const char *store;
     const char *baseline;
     bool explain;
+    bool misrank;
     int32_t n_workers;
     bool dry_run;
     char time_limit[32];
@@ -33,7 +35,8 @@ enum {
     OPT_STRATEGY,
     OPT_STORE,
     OPT_BASELINE,
-    OPT_EXPLAIN
+    OPT_EXPLAIN,
+    OPT_MISRANK
 };
 
 /* "10min"; a bare number means seconds. */
@@ -89,6 +92,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_EXPLAIN:
         args->explain = true;
         return 0;
+    case OPT_MISRANK:
+        args->misrank = true;
+        return 0;
     case OPT_DRY_RUN:
         args->dry_run = true;
         return 0;
@@ -114,6 +120,8 @@ static void parse_args(struct search_args *args, int argc, char **argv)
         {"explain", OPT_EXPLAIN, NULL, 0,
          "Say what changing one key of the winner costs and how firm the choice is", 0},
         {"baseline", OPT_BASELINE, "S", 0, "Explain, and say where this strategy loses: dp=4,mp=4,pp=4", 0},
+        {"validate-cost-model", OPT_MISRANK, NULL, 0,
+         "Simulate everything that fits, and say where the closed form ranks wrongly and why", 0},
         {"workers", OPT_WORKERS, "N", 0, "Worker processes; one a processor without it", 0},
         {"top", OPT_TOP, "K", 0, "Entries of the ranking that are shown, or 'all'", 0},
         {"dry-run", OPT_DRY_RUN, NULL, 0, "Check everything and show the size of the space, simulate nothing",
@@ -149,16 +157,6 @@ out:
     return st;
 }
 
-static cs_status show_space(const struct search_args *args, const struct cs_study *study,
-                            const struct cs_space *space, struct cs_err *err)
-{
-    struct cs_report_origin origin = cs__origin("search --dry-run");
-    if (cs__wants_text(&args->output)) {
-        cs_report_space_text(stdout, study, space, cs__color());
-    }
-    return cs__write_json(&args->output, cs_report_space_json(study, space, &origin), err);
-}
-
 /* How the process ends when nothing went wrong. */
 static int exit_status(const struct cs_search_result *result)
 {
@@ -178,78 +176,180 @@ static cs_status evaluate(void *context, const struct cs_strategy *strategy, str
     return cs_simulator_evaluate(context, strategy, evaluation, err);
 }
 
-/* The result in every form that was asked for. `explanation` may be NULL. */
-static cs_status show(const struct search_args *args, const struct cs_search_report *report,
-                      const struct cs_explanation *explanation, const struct cs_report_origin *origin,
-                      struct cs_err *err)
+/** What a search works with. Zero-initialised is empty. */
+struct session {
+    const struct search_args *args;
+    const struct cs_study *study;
+    const struct cs_space *space;
+    const struct cs_strategy *baseline; /* NULL = none */
+    struct cs_simulator simulator;
+    struct cs_cost *cost;
+    struct cs_store *store;
+    struct cs_search_result result;
+    bool is_explained;
+    struct cs_explanation explanation;
+    struct cs_misrank misrank;
+};
+
+static void session_release(struct session *s)
 {
-    json_t *json = args->output.json ? cs_report_search_json(report, origin) : NULL;
-    if (cs__wants_text(&args->output)) {
-        cs_report_search_table(stdout, report, cs__color());
-        if (explanation) {
-            cs_report_explain_text(stdout, report, explanation, cs__color());
-        }
-    }
-    if (json && explanation) {
-        (void)json_object_set_new(json, "explanation", cs_report_explain_json(report, explanation));
-    }
-    return cs__write_json(&args->output, json, err);
+    cs_explanation_release(&s->explanation);
+    cs_search_result_release(&s->result);
+    cs_cost_free(s->cost);
+    cs_store_close(s->store);
+    cs_simulator_release(&s->simulator);
 }
 
-static cs_status search(const struct search_args *args, const struct cs_study *study,
-                        const struct cs_space *space, const struct cs_strategy *baseline, int *exit_code,
-                        struct cs_err *err)
+static cs_status session_init(struct session *s, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    bool explained = false;
-    struct cs_explanation explanation = {0};
-    struct cs_simulator simulator = {0};
-    struct cs_search_result result = {0};
-    struct cs__progress progress;
-    struct cs_cost *cost = NULL;
-    struct cs_store *store = NULL;
+    CS_TRY(cs_simulator_init(&s->simulator, s->study, &s->args->run.options, err));
+    s->cost = cs_cost_new(&s->study->model, &s->study->training, s->simulator.routes, &s->simulator.options,
+                          &CS_COST_SCALE_NONE);
+out:
+    return st;
+}
+
+/* The result in every form that was asked for. */
+static cs_status show(const struct session *s, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs__output_args *output = &s->args->output;
     struct cs_report_origin origin = cs__origin("search");
-    struct cs_search_report report = {study, space, &result};
+    const struct cs_search_report report = {s->study, s->space, &s->result};
+    json_t *json = output->json ? cs_report_search_json(&report, &origin) : NULL;
+    if (cs__wants_text(output)) {
+        cs_report_search_table(stdout, &report, cs__color());
+        if (s->is_explained) {
+            cs_report_explain_text(stdout, &report, &s->explanation, cs__color());
+        }
+        if (s->args->misrank) {
+            cs_report_misrank_text(stdout, &report, &s->misrank);
+        }
+    }
+    if (json && s->is_explained) {
+        (void)json_object_set_new(json, "explanation", cs_report_explain_json(&report, &s->explanation));
+    }
+    if (json && s->args->misrank) {
+        (void)json_object_set_new(json, "cost_model", cs_report_misrank_json(&report, &s->misrank));
+    }
+    CS_TRY(cs__write_json(output, json, err));
+    CS_TRY(write_csv(output, &report, err));
+out:
+    return st;
+}
+
+static cs_status dry_run(struct session *s, int *exit_code, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs__output_args *output = &s->args->output;
+    struct cs_report_origin origin = cs__origin("search --dry-run");
+    const struct cs_search_report report = {s->study, s->space, &s->result};
+    const struct cs_search_options options = {
+        .evaluate = evaluate, .evaluate_context = &s->simulator, .cost = s->cost, .mode = CS_SEARCH_LOOKS};
+    CS_TRY(cs_search_run(&s->result, s->study, s->space, &options, err));
+    if (cs__wants_text(output)) {
+        cs_report_space_text(stdout, &report, cs__color());
+    }
+    CS_TRY(cs__write_json(output, output->json ? cs_report_space_json(&report, &origin) : NULL, err));
+    *exit_code = s->result.n_fit > 0 ? 0 : cs_status_exit(CS_E_INFEASIBLE);
+out:
+    return st;
+}
+
+/* The study on slightly different hardware. A platform that cannot be scaled (its file carries no
+ * description) is no error: the closed form then says how firm the choice is. */
+static bool load_variants(const struct cs__study_args *args, struct cs_study *variants)
+{
+    static struct cs__study_args changed; /* large */
+    bool all = true;
+    for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN && all; i++) {
+        struct cs_err ignored = {0};
+        char value[32];
+        changed = *args;
+        if (changed.n_overrides == CS__OVERRIDES_MAX) {
+            return false;
+        }
+        (void)snprintf(value, sizeof value, "%g", cs_explain_variants[i].factor);
+        changed.overrides[changed.n_overrides++] =
+            (struct cs_override){cs_explain_variants[i].key, value, false};
+        all = cs__load_study(&variants[i], &changed, &ignored) == CS_OK;
+    }
+    return all;
+}
+
+static cs_status explain(struct session *s, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_study *variants = cs_calloc(CS_EXPLAIN_SHAKEN, sizeof *variants);
+    const struct cs_study *list[CS_EXPLAIN_SHAKEN];
+    bool simulates = load_variants(&s->args->study, variants);
+    for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
+        list[i] = &variants[i];
+    }
+    CS_TRY(cs_explain(&s->explanation, s->study, s->space, &s->result, &s->simulator, s->baseline,
+                      simulates ? list : NULL, s->args->n_workers, err));
+    s->is_explained = true;
+out:
+    for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
+        cs_study_release(&variants[i]);
+    }
+    cs_free(variants);
+    return st;
+}
+
+static cs_status run(struct session *s, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct search_args *args = s->args;
+    bool analytic = args->run.options.fidelity == CS_FIDELITY_ANALYTIC;
+    struct cs__progress progress;
     cs__progress_init(&progress, &args->output);
-    CS_TRY(cs_simulator_init(&simulator, study, &args->run.options, err));
     struct cs_search_options options = {.n_workers = args->n_workers,
                                         .stop = &cs__stop,
                                         .progress = cs__progress_show,
                                         .progress_context = &progress,
                                         .evaluate = evaluate,
-                                        .evaluate_context = &simulator};
-    cost = cs_cost_new(&study->model, &study->training, simulator.routes, &simulator.options,
-                       &CS_COST_SCALE_NONE);
-    options.cost = cost;
-    if (args->store) {
-        CS_TRY(cs_store_open(&store, args->store, CS_VERSION " " CS_GIT_DESCRIBE, err));
-        CS_TRY(cs_store_study(store, study, &simulator.options, err));
-        options.memory = cs_store_memory(store);
+                                        .evaluate_context = &s->simulator,
+                                        .cost = s->cost,
+                                        .mode = analytic ? CS_SEARCH_ANALYTIC : CS_SEARCH_SIMULATES};
+    if (args->store && !analytic) {
+        CS_TRY(cs_store_open(&s->store, args->store, CS_RESULTS_VERSION, err));
+        CS_TRY(cs_store_study(s->store, s->study, &s->simulator.options, err));
+        options.memory = cs_store_memory(s->store);
     }
     cs__catch_signals(); /* not before: they would pass to processes that should die of Ctrl-C */
-    st = cs_search_run(&result, study, space, &options, err);
+    st = cs_search_run(&s->result, s->study, s->space, &options, err);
     cs__progress_end(&progress);
-    if (store && cs_store_problem(store)) { /* the search is right without it, and did not stop for it */
-        (void)fprintf(stderr, "clustersim: warning: %s\n", cs_store_problem(store));
+    if (s->store &&
+        cs_store_problem(s->store)) { /* the search is right without it, and did not stop for it */
+        (void)fprintf(stderr, "clustersim: warning: %s\n", cs_store_problem(s->store));
     }
-    if (st != CS_OK) {
-        goto out;
+    CS_TRY(st);
+    if (args->explain && s->result.n_ranked > 0) {
+        if (analytic) {
+            st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                            "--explain and --baseline simulate: use fidelity folded or full");
+            goto out;
+        }
+        CS_TRY(explain(s, err));
     }
-    if (args->explain && result.n_ranked > 0) {
-        CS_TRY(cs_explain(&explanation, study, space, &result, &simulator, args->baseline ? baseline : NULL,
-                          err));
-        explained = true;
+    if (args->misrank) {
+        cs_misrank_find(&s->misrank, s->space, &s->result, s->cost);
     }
-    CS_TRY(show(args, &report, explained ? &explanation : NULL, &origin, err));
-    CS_TRY(write_csv(&args->output, &report, err));
-    *exit_code = exit_status(&result);
 out:
-    cs_explanation_release(&explanation);
-    cs_search_result_release(&result);
-    cs_cost_free(cost);
-    cs_store_close(store);
-    cs_simulator_release(&simulator);
     return st;
+}
+
+/* Everything is to be simulated; the ranking that is shown keeps its length. */
+static cs_status choose_enumeration(struct search_args *args, struct cs_err *err)
+{
+    if (args->run.options.fidelity == CS_FIDELITY_ANALYTIC) {
+        return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                          "--validate-cost-model compares with simulations: use fidelity folded or full");
+    }
+    cs__study_args_set(&args->study, "search.algorithm", "enumerate");
+    return CS_OK;
 }
 
 int cs__cmd_search(int argc, char **argv)
@@ -261,26 +361,34 @@ int cs__cmd_search(int argc, char **argv)
     struct cs_study study = {0};
     struct cs_space space = {0};
     struct cs_strategy baseline;
+    struct session session = {.args = &args, .study = &study, .space = &space};
     parse_args(&args, argc, argv);
     cs__slow_links_to_study(&args.run, &args.study);
+    if (args.misrank) {
+        CS_TRY(choose_enumeration(&args, &err));
+    }
     CS_TRY(cs__load_study(&study, &args.study, &err));
     if (args.strategy) {
         CS_TRY(cs_study_pin(&study, args.strategy, &err));
     }
     if (args.baseline) {
         CS_TRY(cs_study_strategy(&study, args.baseline, &baseline, &err));
+        session.baseline = &baseline;
     }
     CS_TRY(cs_space_build(&space, &study, &err));
+    CS_TRY(session_init(&session, &err));
     if (args.dry_run) {
-        CS_TRY(show_space(&args, &study, &space, &err));
-        exit_code = space.n_open > 0 ? 0 : cs_status_exit(CS_E_INFEASIBLE);
+        CS_TRY(dry_run(&session, &exit_code, &err));
     } else {
-        CS_TRY(search(&args, &study, &space, &baseline, &exit_code, &err));
+        CS_TRY(run(&session, &err));
+        CS_TRY(show(&session, &err));
+        exit_code = exit_status(&session.result);
     }
 out:
     if (st != CS_OK) {
         exit_code = cs__fail(&err);
     }
+    session_release(&session);
     cs_space_release(&space);
     cs_study_release(&study);
     return exit_code;

@@ -29,8 +29,7 @@ json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
 json_t *cs_report_replay_json(const struct cs_replay_report *report, const struct cs_report_origin *origin);
 /** A search: counts, reasons, the `top` best of the ranking, inputs. */
 json_t *cs_report_search_json(const struct cs_search_report *report, const struct cs_report_origin *origin);
-/** The space alone, without simulation. */
-json_t *cs_report_space_json(const struct cs_study *study, const struct cs_space *space,
-                             const struct cs_report_origin *origin);
+/** The space alone; the result is one of CS_SEARCH_LOOKS. */
+json_t *cs_report_space_json(const struct cs_search_report *report, const struct cs_report_origin *origin);
 
 #endif

@@ -4,8 +4,8 @@
  * twice and nothing that was simulated is lost.
  *
  * A result is kept under (study, strategy); a study is everything else that a result depends on: model,
- * platform, training, how it is run. The store belongs to one version of the simulator and is refused by
- * every other. Tables, for whoever reads it with other means:
+ * platform, training, how it is run. The store belongs to one version of the results
+ * (CS_RESULTS_VERSION) and is refused by every other. Tables, for whoever reads it with other means:
  *
  *     meta(key, value)                     format, version
  *     studies(id, key, model, platform)    key: 16 hex digits
@@ -21,9 +21,9 @@
 
 struct cs_store; /* opaque */
 
-/** Open a store, or make one. `version`: of the simulator. CS_E_INPUT naming the file when it is no store or
- *  one of another version; CS_E_IO when it cannot be opened or made. The caller closes. */
-CS_MUST_CHECK cs_status cs_store_open(struct cs_store **store, const char *path, const char *version,
+/** Open a store, or make one. `version`: of results, CS_RESULTS_VERSION. CS_E_INPUT naming the file when it
+ * is no store or one of another version; CS_E_IO when it cannot be opened or made. The caller closes. */
+CS_MUST_CHECK cs_status cs_store_open(struct cs_store **store, const char *path, int32_t version,
                                       struct cs_err *err);
 /** NULL is fine. */
 void cs_store_close(struct cs_store *store);

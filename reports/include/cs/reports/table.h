@@ -18,6 +18,10 @@ struct cs_search_report {
     const struct cs_search_result *result;
 };
 
+/** Is a ranked strategy within the model's error of the best (cs_explain_tie_frac)? The best itself is not.
+ */
+bool cs_report_is_tie(const struct cs_search_report *report, int64_t i);
+
 /** Iteration times of repeated runs with different seeds. */
 struct cs_spread {
     int32_t n;
@@ -52,7 +56,8 @@ void cs_report_search_table(FILE *out, const struct cs_search_report *report, bo
 void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report, bool color);
 /** A replayed trace: time, its shares, memory, what limits it. */
 void cs_report_replay_text(FILE *out, const struct cs_replay_report *report);
-/** How large the space is and how each rule cuts it, without simulating. */
-void cs_report_space_text(FILE *out, const struct cs_study *study, const struct cs_space *space, bool color);
+/** How large the space is and how each rule and the memory cut it, without simulating; the result is one of
+ *  CS_SEARCH_LOOKS. */
+void cs_report_space_text(FILE *out, const struct cs_search_report *report, bool color);
 
 #endif

@@ -50,6 +50,8 @@ struct cs_cost *cs_cost_new(const struct cs_model *model, const struct cs_traini
                             struct cs_routes *routes, const struct cs_run_options *options,
                             const struct cs_cost_scale *scale);
 void cs_cost_free(struct cs_cost *cost);
+/** The options it was made with. Borrowed. */
+const struct cs_run_options *cs_cost_options(const struct cs_cost *cost);
 
 /** Derive the parts of these strategies (each valid by cs_strategy_check) and ask for all routes that they
  *  need, at once. Errors: those of cs_routes_need. */

@@ -8,6 +8,12 @@
 #include "cs/engine/engine.h"
 #include "cs/strategies/study.h"
 
+/** Version of what a simulation says: raised with every change after which the same study may give other
+ * figures (operations of a strategy, their times, collectives, replay, memory), so that stored results are
+ * not taken for today's. Figures of chips and platforms are part of a study's own hash and need no new
+ * version. */
+#define CS_RESULTS_VERSION 1
+
 enum cs_outcome {
     CS_OUTCOME_OPEN,     /* not looked at */
     CS_OUTCOME_OK,       /* runs, fits, keeps the constraints */

@@ -10,7 +10,9 @@
 
 /** Neighbours that are simulated, those with the best guesses. */
 #define CS_EXPLAIN_NEIGHBOURS_MAX 16
-/** Ranked strategies that are closer to the winner than this share are ties: a model is not more exact. */
+/** Of the ranking, so many are simulated on other hardware. */
+#define CS_EXPLAIN_CONTENDERS 8
+/** What a simulation can be trusted to where no published runs tell. */
 #define CS_EXPLAIN_TIE_FRAC 0.01
 /** How much each hardware figure is varied, up and down. */
 #define CS_EXPLAIN_SHAKE_FRAC 0.1
@@ -23,22 +25,37 @@ struct cs_neighbour {
     double loss_frac; /* longer step time than the winner's, as a share of it */
 };
 
-/** The winner's place when one hardware figure is another, by the closed form among all that fit. */
+/** The winner's place when one hardware figure is another: among the best of the ranking by simulation, or by
+ * the closed form among all that it covers. */
 struct cs_shaken {
-    const char *what; /* "compute", "bandwidth inside nodes", ... */
-    double factor;    /* @unit ratio to what the platform says */
-    int64_t rank;     /* of the winner, 1 = still the best */
-    int64_t best;     /* index in the space of the best one then */
-    double lost_frac; /* what the winner is worse than that, as a share of its step time */
+    const char *what;    /* "compute", "bandwidth inside nodes", ... */
+    double factor;       /* @unit ratio to what the platform says */
+    int32_t n_simulated; /* contenders; 0 = by the closed form */
+    int64_t rank;        /* of the winner, 1 = still the best */
+    int64_t best;        /* index in the space of the best one then */
+    double lost_frac;    /* what the winner is worse than that, as a share of its step time */
 };
 #define CS_EXPLAIN_SHAKEN 8
+
+/** Which hardware figure is changed: the key of a study, and by what. */
+struct cs_variant {
+    const char *what;
+    const char *key;
+    double factor; /* @unit ratio */
+};
+extern const struct cs_variant cs_explain_variants[CS_EXPLAIN_SHAKEN];
+
+/** Strategies whose scores differ by less than this share cannot be told apart: half the width of the
+ * interval in which published runs of this chip lie (study->interval), else CS_EXPLAIN_TIE_FRAC. An upper
+ * bound: what a chip's runs have in common does not change the order of strategies. */
+double cs_explain_tie_frac(const struct cs_study *study);
 
 struct cs_explanation {
     struct cs_run winner; /* its path says where the time goes */
     int32_t n_neighbours;
     struct cs_neighbour neighbours[CS_EXPLAIN_NEIGHBOURS_MAX]; /* cheapest change first */
     struct cs_shaken shaken[CS_EXPLAIN_SHAKEN];
-    int64_t n_ties; /* ranked strategies within CS_EXPLAIN_TIE_FRAC of the winner, without it */
+    int64_t n_ties; /* ranked strategies within cs_explain_tie_frac of the winner, without it */
     bool has_baseline;
     struct cs_strategy baseline;
     struct cs_evaluation baseline_evaluation;
@@ -49,13 +66,16 @@ struct cs_explanation {
     int64_t *front_bytes;
 };
 
-/** Explain a result with at least one ranked strategy. `baseline` (valid, may be NULL): the user's own. Cost:
- *  CS_EXPLAIN_NEIGHBOURS_MAX + 2 simulations, CS_EXPLAIN_SHAKEN + 1 closed forms of the space. Errors: those
- * of cs_simulator_run for the winner and the baseline. On failure *explanation is empty. The caller releases.
+/** Explain a result with at least one ranked strategy. `baseline` (valid, may be NULL): the user's own.
+ * `variants`: the study with each of cs_explain_variants, for simulations on other hardware; NULL = the
+ * closed form says. Cost: CS_EXPLAIN_NEIGHBOURS_MAX + 2 simulations, CS_EXPLAIN_SHAKEN + 1 closed forms of
+ * the space. Errors: those of cs_simulator_run for the winner and the baseline. On failure *explanation is
+ * empty. The caller releases.
  */
 CS_MUST_CHECK cs_status cs_explain(struct cs_explanation *explanation, const struct cs_study *study,
                                    const struct cs_space *space, const struct cs_search_result *result,
                                    const struct cs_simulator *simulator, const struct cs_strategy *baseline,
+                                   const struct cs_study *const *variants, int32_t n_workers,
                                    struct cs_err *err);
 /** Safe on a zeroed struct and twice. */
 void cs_explanation_release(struct cs_explanation *explanation);

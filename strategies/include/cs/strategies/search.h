@@ -34,6 +34,13 @@ struct cs_search_progress {
 };
 typedef void (*cs_progress_fn)(void *context, const struct cs_search_progress *progress);
 
+/** The last two need `cost` and simulate nothing. */
+enum cs_search_mode {
+    CS_SEARCH_SIMULATES,
+    CS_SEARCH_ANALYTIC, /* ranks by the closed form; nothing is proven */
+    CS_SEARCH_LOOKS     /* how rules and memory cut the space: what fits stays open */
+};
+
 /** Zero-initialised: all processors, no limits, silent. Pointers are borrowed. */
 struct cs_search_options {
     int32_t n_workers;         /* 0 = one a processor */
@@ -44,6 +51,7 @@ struct cs_search_options {
     void *evaluate_context;
     struct cs_cost *cost;                  /* the closed form; NULL = nothing is known beforehand */
     const struct cs_search_memory *memory; /* NULL = none */
+    enum cs_search_mode mode;
 };
 
 struct cs_ranked {
@@ -69,7 +77,8 @@ enum cs_search_end {
     CS_N_SEARCH_ENDS
 };
 
-/** What a search found. candidates = rejected by rules + oom + simulated + failed + pruned + open. */
+/** What a search found. candidates = rejected by rules + oom + simulated + failed + pruned + open; an
+ * analytic one has simulated nothing and ranks what fits, but what has no closed form, which is failed. */
 struct cs_search_result {
     int64_t n_candidates;
     int64_t n_rejected; /* by validity rules, and simulated ones by constraints */
@@ -81,6 +90,7 @@ struct cs_search_result {
     int64_t n_failed;
     int64_t n_open; /* not looked at: the search ended before */
     bool complete;  /* nothing better exists in the space */
+    bool analytic;  /* by the closed form alone */
     enum cs_search_end end;
     double elapsed_s;
     const struct cs_objective *objective;
@@ -94,7 +104,8 @@ struct cs_search_result {
 /** Search `space` as study->search says. A time limit or *stop is not an error: the result then says so and
  *  holds the best so far. An evaluator that fails, dies or hangs costs its candidate only. The result does
  *  not depend on the number of workers unless the search was cut short. CS_E_IO when no worker processes
- *  can be had. The caller releases. */
+ *  can be had; analytic: CS_E_INPUT when the study or the run asks for what only a simulation knows. The
+ * caller releases. */
 CS_MUST_CHECK cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
                                       const struct cs_space *space, const struct cs_search_options *options,
                                       struct cs_err *err);
