@@ -276,7 +276,7 @@ static const struct broken {
     {21, "compute cost=0 layer=99999", CS_E_INPUT, 21, "layer"},
     {21, "compute", CS_E_INPUT, 21, "'cost' is missing"},
     {22, "record event=1", CS_E_INPUT, 22, "there is no event 1"},
-    {22, "", CS_E_INPUT, 0, "for ever"},
+    {22, "", CS_E_DEADLOCK, 0, "waits for event"},
     {24, "send chan=1 bytes=8", CS_E_INPUT, 24, "there is no channel 1"},
     {24, "send chan=0 bytes=9 stream=1", CS_E_INPUT, 0, "9 bytes"},
     {25, "block 0 \"again\"", CS_E_INPUT, 25, "block 0 is there already"},

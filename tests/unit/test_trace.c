@@ -365,11 +365,16 @@ START_TEST(test_recompute_convention)
 END_TEST
 
 /* A trace that is broken in one place is refused, and the message names the place. */
-static void expect_refused(struct cs_trace *trace, const char *part)
+static void expect_status(struct cs_trace *trace, cs_status status, const char *part)
 {
     struct cs_err err = {0};
-    ck_assert_fails(cs_trace_check(trace, &err), &err, CS_E_INPUT, 0, part);
+    ck_assert_fails(cs_trace_check(trace, &err), &err, status, 0, part);
     cs_trace_free(trace);
+}
+
+static void expect_refused(struct cs_trace *trace, const char *part)
+{
+    expect_status(trace, CS_E_INPUT, part);
 }
 
 /** The n-th operation of a type in any block of a program, to be changed. */
@@ -436,7 +441,7 @@ START_TEST(test_check_progress)
     struct cs_op *record = operation(trace, 0, CS_OP_RECORD, 0);
     record->type = CS_OP_COMPUTE;
     record->cost = 0;
-    expect_refused(trace, "the ranks cannot finish");
+    expect_status(trace, CS_E_DEADLOCK, "the ranks cannot finish");
     /* Stage 0 wants a gradient before it has sent anything. */
     trace = workload_trace(&model, &training, "pp=2");
     struct cs_program *p = &trace->programs[0];
@@ -458,7 +463,7 @@ START_TEST(test_check_progress)
             p->calls[i] = first;
         }
     }
-    expect_refused(trace, "waits for a message on 'pp-backward' for ever");
+    expect_status(trace, CS_E_DEADLOCK, "waits for rank 1 to send on 'pp-backward'");
 }
 END_TEST
 

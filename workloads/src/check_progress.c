@@ -255,34 +255,70 @@ static bool advance(struct run *run, int32_t class, int32_t stream)
     return moved;
 }
 
-static cs_status report_stuck(const struct run *run, struct cs_err *err)
+/** A member of the group that has not come to its k-th collective of the communicator, for ever. */
+static int32_t missing_member(const struct run *run, int32_t class, int32_t c)
 {
-    static const char *const verbs[CS_N_OP_TYPES] = {[CS_OP_COLLECTIVE] = "others in a collective of",
-                                                     [CS_OP_RECV] = "a message on",
-                                                     [CS_OP_WAIT] = "event"};
-    const struct cs_trace *trace = run->trace;
-    for (int32_t class = 0; class < run->n_classes; class ++) {
-        const struct cs_program *program = &trace->programs[trace->program_of_rank[run->rank_of[class]]];
-        for (int32_t stream = 0; stream < trace->n_streams; stream++) {
-            int64_t index = (int64_t) class * trace->n_streams + stream;
-            int32_t call = run->call[index];
-            if (call >= program->n_calls) {
-                continue;
-            }
-            const struct cs_block *block = &trace->blocks[program->calls[call].block];
-            int32_t i = run->syncs[run->first_sync[program->calls[call].block] + run->at[index]];
-            const struct cs_op *op = &block->ops[i];
-            const char *name = op->type == CS_OP_WAIT   ? trace->event_names[op->comm]
-                               : op->type == CS_OP_RECV ? trace->chans[op->comm].name
-                                                        : trace->comms[op->comm].name;
-            return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
-                              "the ranks cannot finish: rank %d (%s), stream '%s', call %d (block '%s'), "
-                              "operation %d waits for %s '%s' for ever",
-                              (int)run->rank_of[class], program->role, trace->stream_names[stream], (int)call,
-                              block->name, (int)i, verbs[op->type], name);
+    const struct cs_comm *comm = &run->trace->comms[c];
+    int32_t k = run->entered[(int64_t) class * run->trace->n_comms + c];
+    int32_t group = comm->group_of_rank[run->rank_of[class]];
+    for (int32_t i = comm->group_first[group]; i < comm->group_first[group + 1]; i++) {
+        int32_t other = run->class_of[comm->members[i]];
+        if (run->entered[(int64_t)other * run->trace->n_comms + c] < k) {
+            return comm->members[i];
         }
     }
-    return CS_OK;
+    return run->rank_of[class];
+}
+
+/** Say what a stream of a class waits for; false = it has finished. */
+static bool add_stuck(const struct run *run, int32_t class, int32_t stream, struct cs_strbuf *out)
+{
+    const struct cs_trace *trace = run->trace;
+    int32_t rank = run->rank_of[class];
+    const struct cs_program *program = &trace->programs[trace->program_of_rank[rank]];
+    int64_t index = (int64_t) class * trace->n_streams + stream;
+    int32_t call = run->call[index];
+    if (call >= program->n_calls) {
+        return false;
+    }
+    const struct cs_block *block = &trace->blocks[program->calls[call].block];
+    int32_t i = run->syncs[run->first_sync[program->calls[call].block] + run->at[index]];
+    const struct cs_op *op = &block->ops[i];
+    cs_strbuf_addf(out, "%srank %d (%s), stream '%s', waits for ", out->len ? "; " : "", (int)rank,
+                   program->role, trace->stream_names[stream]);
+    if (op->type == CS_OP_WAIT) {
+        cs_strbuf_addf(out, "event '%s'", trace->event_names[op->comm]);
+    } else if (op->type == CS_OP_RECV) {
+        cs_strbuf_addf(out, "rank %d to send on '%s'", (int)trace->chans[op->comm].source[rank],
+                       trace->chans[op->comm].name);
+    } else {
+        cs_strbuf_addf(out, "rank %d to come to a collective of '%s'",
+                       (int)missing_member(run, class, op->comm), trace->comms[op->comm].name);
+    }
+    cs_strbuf_addf(out, " in operation %d of block '%s' (call %d)", (int)i, block->name, (int)call);
+    return true;
+}
+
+#define STUCK_MAX 4 /* in the message; one of each kind of rank */
+
+static cs_status report_stuck(const struct run *run, struct cs_err *err)
+{
+    struct cs_strbuf text = {0};
+    int32_t n = 0;
+    for (int32_t class = 0; class < run->n_classes && n <= STUCK_MAX; class ++) {
+        for (int32_t stream = 0; stream < run->trace->n_streams && n <= STUCK_MAX; stream++) {
+            size_t before = text.len;
+            n += add_stuck(run, class, stream, &text);
+            if (n > STUCK_MAX) {
+                text.text[before] = '\0';
+            }
+        }
+    }
+    cs_status st = n == 0 ? CS_OK
+                          : cs_err_set(err, CS_E_DEADLOCK, CS_NOLOC, "the ranks cannot finish: %s%s",
+                                       text.text, n > STUCK_MAX ? "; ..." : "");
+    cs_strbuf_release(&text);
+    return st;
 }
 
 static void run_alloc(struct run *run)

@@ -80,3 +80,9 @@ void cs__account_move(struct cs__account *a, int32_t delta, bool cross, double n
     a->n_moving += delta;
     a->n_cross += cross ? delta : 0;
 }
+
+void cs__account_cross(struct cs__account *a, int32_t delta, double now_s)
+{
+    cs__account_advance(a, now_s);
+    a->n_cross += delta;
+}

@@ -208,18 +208,23 @@ static void bind_flows(struct cs__system *s, struct cs__binding *b, int64_t firs
     int32_t at = 0;
     for (int32_t p = 0; p < b->plan.n_phases; p++) {
         const struct cs_coll_phase *phase = &b->plan.phases[p];
+        bool cross = false;
         for (int32_t i = 0; i < phase->n_flows; i++, at++) {
             int32_t f = s->flows[first_flow + at].flow_class;
             const struct cs__flow_class *class = &s->flow_classes[f];
             b->flow_class[at] = f;
-            b->cross = b->cross || class->cross;
+            cross = cross || class->cross;
             b->group_bytes[class->cross ? CS_FABRIC_INTER : CS_FABRIC_INTRA] +=
                 phase->flows[i].bytes * phase->n_rounds;
             for (int32_t u = 0; u < class->n_uses; u++) {
                 b->quiet = b->quiet && s->link_classes[s->uses[class->first_use + u].link_class].quiet;
             }
         }
-        b->closed_s += phase_closed_s(s, phase, b->flow_class + at - phase->n_flows, loads, seen);
+        double phase_s = phase_closed_s(s, phase, b->flow_class + at - phase->n_flows, loads, seen);
+        b->closed_s += phase_s;
+        b->closed_cross_s += cross ? phase_s : 0;
+        b->cross = b->cross || cross;
+        b->inside = b->inside || !cross;
     }
 }
 
@@ -250,6 +255,11 @@ static cs_status bind_shapes(struct cs__system *s)
     cs_free(loads);
     cs_free(seen);
     return CS_OK;
+}
+
+double cs__binding_cross_s(const struct cs__binding *b)
+{
+    return b->closed_cross_s + (b->cross && !b->inside ? b->overhead_s : 0);
 }
 
 struct cs__binding *cs__system_binding(const struct cs__system *s, int32_t shape, int32_t rank_class)

@@ -9,6 +9,7 @@ struct node {
     const struct cs__step *step;
     double start_s;
     double end_s;
+    double cross_s; /* of it across nodes; not of delays */
 };
 
 struct left_out {
@@ -56,12 +57,13 @@ struct cs__chain *cs__chain_new(void)
     return cs_calloc(1, sizeof(struct cs__chain));
 }
 
-void cs__chain_add(struct cs__sim *sim, struct cs__actor *actor, const struct cs__step *step, double start_s)
+void cs__chain_add(struct cs__sim *sim, struct cs__actor *actor, const struct cs__step *step, double start_s,
+                   double cross_s)
 {
     struct cs__chain *chain = sim->chain;
     CS_GROW(chain->nodes, chain->n, chain->cap);
     chain->nodes[chain->n] =
-        (struct node){actor->node, actor->class, actor->call, step, start_s, simgrid_get_clock()};
+        (struct node){actor->node, actor->class, actor->call, step, start_s, simgrid_get_clock(), cross_s};
     actor->node = chain->n++;
 }
 
@@ -85,21 +87,24 @@ static double weigh(const struct cs__chain *chain, double start_s, double end_s)
     return sum_s;
 }
 
-static int32_t kind_of(const struct cs__sim *sim, int32_t class, const struct cs_op *op)
+/* Add an operation's time to its kind, `cross_frac` of it to that of the fabric between nodes. */
+static void add_kind(const struct cs__sim *sim, const struct cs_op *op, double time_s, double cross_frac,
+                     double *by_kind_s)
 {
-    const struct cs__system *s = sim->system;
+    const struct cs_trace *t = sim->system->trace;
     if (op->type == CS_OP_COMPUTE) {
-        return (int32_t)s->trace->costs[op->cost].kind;
+        by_kind_s[t->costs[op->cost].kind] += time_s;
+        return;
     }
-    bool cross;
-    int32_t owner = op->comm;
-    if (op->type == CS_OP_COLLECTIVE) {
-        cross = cs__system_binding(s, cs__system_shape(s, op->comm, op->coll, op->bytes), class)->cross;
-    } else {
-        owner += s->trace->n_comms;
-        cross = s->flow_classes[s->chan_flow_class[op->comm][class]].cross;
-    }
-    return CS_N_OPKINDS + CS_N_FABRICS * owner + (cross ? CS_FABRIC_INTER : CS_FABRIC_INTRA);
+    int32_t owner = op->type == CS_OP_COLLECTIVE ? op->comm : t->n_comms + op->comm;
+    double *of_owner = &by_kind_s[CS_N_OPKINDS + CS_N_FABRICS * owner];
+    of_owner[CS_FABRIC_INTER] += cross_frac * time_s;
+    of_owner[CS_FABRIC_INTRA] += (1 - cross_frac) * time_s;
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
 }
 
 static void sum_node(const struct cs__sim *sim, const struct node *node, double *by_kind_s, double *stage_s)
@@ -107,19 +112,21 @@ static void sum_node(const struct cs__sim *sim, const struct node *node, double 
     const struct cs_trace *t = sim->system->trace;
     const struct cs_program *program = &t->programs[t->program_of_rank[sim->system->class_rep[node->class]]];
     const struct cs_block *block = &t->blocks[program->calls[node->call].block];
+    double length_s = node->end_s - node->start_s;
     *stage_s += weigh(sim->chain, node->start_s, node->end_s);
     if (node->step->kind != CS__STEP_DELAY) {
-        by_kind_s[kind_of(sim, node->class, &block->ops[node->step->op])] +=
-            weigh(sim->chain, node->start_s, node->end_s);
+        add_kind(sim, &block->ops[node->step->op], weigh(sim->chain, node->start_s, node->end_s),
+                 share(node->cross_s, length_s), by_kind_s);
         return;
     }
-    double scale = node->step->delay_s > 0 ? (node->end_s - node->start_s) / node->step->delay_s : 1;
-    double before_s = node->start_s;
+    double scale = node->step->delay_s > 0 ? length_s / node->step->delay_s : 1;
+    struct cs__point before = {0, 0, 0, 0};
     for (int32_t i = 0; i < node->step->n_points; i++) {
         const struct cs__point *p = &node->step->points[i];
-        double end_s = node->start_s + scale * p->end_s;
-        by_kind_s[kind_of(sim, node->class, &block->ops[p->op])] += weigh(sim->chain, before_s, end_s);
-        before_s = end_s;
+        add_kind(sim, &block->ops[p->op],
+                 weigh(sim->chain, node->start_s + scale * before.end_s, node->start_s + scale * p->end_s),
+                 share(p->cross_s - before.cross_s, p->end_s - before.end_s), by_kind_s);
+        before = *p;
     }
 }
 

@@ -17,8 +17,10 @@ int32_t cs__chain_n_kinds(const struct cs_trace *trace);
 char *cs__chain_kind_name(const struct cs_trace *trace, int32_t kind, char *buf, size_t bytes);
 
 struct cs__chain *cs__chain_new(void);
-/** The actor's step has run from start_s until now: it becomes the actor's latest node. */
-void cs__chain_add(struct cs__sim *sim, struct cs__actor *actor, const struct cs__step *step, double start_s);
+/** The actor's step has run from start_s until now: it becomes the actor's latest node. `cross_s` of it
+ * crossed nodes; of a delay its points say that. */
+void cs__chain_add(struct cs__sim *sim, struct cs__actor *actor, const struct cs__step *step, double start_s,
+                   double cross_s);
 /** `n` periods of `period_s` that end now are left out. */
 void cs__chain_skip(struct cs__sim *sim, double period_s, double n);
 /** Walk back from the actor that ended last; seconds per kind and per pipeline stage. */

@@ -20,7 +20,8 @@ static bool same_profile(const struct cs__system *s, const struct profile *a, co
     }
     for (int32_t i = 0; i < s->n_shapes; i++) {
         bool group = a->private_s[i] == b->private_s[i] && a->group_size[i] == b->group_size[i];
-        bool fabric = !a->bound[i] || !b->bound[i] || a->bound[i]->cross == b->bound[i]->cross;
+        bool fabric = !a->bound[i] || !b->bound[i] ||
+                      cs__binding_cross_s(a->bound[i]) == cs__binding_cross_s(b->bound[i]);
         if (!group || !fabric) {
             return false;
         }
@@ -62,7 +63,8 @@ struct emitter {
     int32_t *first_point;
     int32_t n_first, cap_first;
     bool merge;
-    bool compute_stream; /* other streams are busy with one fabric at a time: a delay does not mix them */
+    bool compute_stream; /* other streams are busy with one fabric at a time: a delay does not mix them
+                          * but within one hierarchical collective */
 };
 
 static struct cs__step *new_step(struct emitter *e, enum cs__step_kind kind, int32_t op)
@@ -82,9 +84,12 @@ static void add_delay(struct emitter *e, int32_t op, double busy_s, bool computi
                       const struct cs__binding *b, int32_t group_size)
 {
     struct cs__step *last = e->n_steps > 0 ? &e->steps[e->n_steps - 1] : NULL;
-    bool cross = b && b->cross;
-    bool mixes =
-        last && last->n_points > 0 && !e->compute_stream && cross != (e->points[e->n_points - 1].cross_s > 0);
+    double own_cross_s = b ? cs__binding_cross_s(b) : 0;
+    bool part = own_cross_s > 0 && own_cross_s < busy_s;
+    double last_cross_s = last && last->n_points > 0 ? e->points[e->n_points - 1].cross_s : 0;
+    bool last_part = last && last_cross_s > 0 && last_cross_s < last->delay_s;
+    bool mixes = last && last->n_points > 0 && !e->compute_stream &&
+                 (part || last_part || (own_cross_s > 0) != (last_cross_s > 0));
     if (!e->merge || !last || last->kind != CS__STEP_DELAY || mixes) {
         last = new_step(e, CS__STEP_DELAY, op);
         last->n_ops = 0;
@@ -93,7 +98,7 @@ static void add_delay(struct emitter *e, int32_t op, double busy_s, bool computi
     last->n_ops++;
     last->delay_s += busy_s;
     last->computing_s += computing ? busy_s : 0;
-    cross_s += cross ? busy_s : 0;
+    cross_s += own_cross_s;
     for (int32_t f = 0; b && f < CS_N_FABRICS; f++) {
         last->rank_bytes[f] += b->group_bytes[f] / group_size;
     }

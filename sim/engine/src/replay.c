@@ -96,6 +96,29 @@ static void span_of_step(struct cs__actor *self, const struct cs__step *step, do
 
 /* ---- steps ---- */
 
+static void sleep_for(struct cs__sim *sim, double time_s)
+{
+    if (time_s > 0) {
+        sg_actor_sleep_for(time_s);
+        sim->n_activities++;
+    }
+}
+
+/* Closed-form communication of the members. A hierarchical collective's phases inside nodes are taken
+ * together and first: the shares come out right, and nothing else depends on the order. */
+static void sleep_part_across(struct cs__sim *sim, struct cs__actor **members, int32_t n, double time_s,
+                              double cross_s)
+{
+    if (cross_s < time_s) {
+        sleep_for(sim, time_s - cross_s);
+    }
+    if (cross_s > 0) {
+        cs__members_cross(sim, members, n, 1);
+        sleep_for(sim, cross_s);
+        cs__members_cross(sim, members, n, -1);
+    }
+}
+
 static void do_delay(struct cs__actor *self, const struct cs__step *step)
 {
     struct cs__sim *sim = self->sim;
@@ -110,25 +133,18 @@ static void do_delay(struct cs__actor *self, const struct cs__step *step)
     self->since_s = start_s;
     if (is_compute(self)) {
         cs__account_delay(&rank->account, step, scale, start_s);
-    } else {
-        cs__account_move(&rank->account, 1,
-                         step->n_points > 0 && step->points[step->n_points - 1].cross_s > 0, start_s);
-    }
-    if (step->delay_s > 0) {
-        sg_actor_sleep_for(step->delay_s * scale);
-        sim->n_activities++;
-    }
-    if (is_compute(self)) {
+        sleep_for(sim, step->delay_s * scale);
         cs__account_wait(&rank->account, false, simgrid_get_clock());
     } else {
-        cs__account_move(&rank->account, -1,
-                         step->n_points > 0 && step->points[step->n_points - 1].cross_s > 0,
-                         simgrid_get_clock());
+        double cross_s = step->n_points > 0 ? step->points[step->n_points - 1].cross_s : 0;
+        cs__account_move(&rank->account, 1, false, start_s);
+        sleep_part_across(sim, &self, 1, step->delay_s * scale, cross_s * scale);
+        cs__account_move(&rank->account, -1, false, simgrid_get_clock());
     }
     for (int32_t f = 0; f < CS_N_FABRICS; f++) {
         sim->carried_bytes[f] += step->rank_bytes[f] * sim->system->class_size[self->class];
     }
-    cs__chain_add(sim, self, step, start_s);
+    cs__chain_add(sim, self, step, start_s, 0);
     span_of_step(self, step, start_s);
 }
 
@@ -150,7 +166,7 @@ static void do_send(struct cs__actor *self, const struct cs__step *step)
                       sim->system->platform->devices[rep].chip->collective_overhead_s);
     cs__account_move(&source->account, -1, class->cross, simgrid_get_clock());
     cs__account_move(&target->account, -1, class->cross, simgrid_get_clock());
-    cs__chain_add(sim, self, step, start_s);
+    cs__chain_add(sim, self, step, start_s, class->cross ? simgrid_get_clock() - start_s : 0);
     span_of_step(self, step, start_s);
     target->arrived[step->arg]++;
     for (int32_t i = 0; i < sim->system->trace->n_streams; i++) {
@@ -197,12 +213,11 @@ static void do_wait(struct cs__actor *self, const struct cs__step *step)
     }
 }
 
-static void move_members(struct cs__sim *sim, struct cs__actor **members, int32_t n, int32_t delta,
-                         bool cross)
+static void move_members(struct cs__sim *sim, struct cs__actor **members, int32_t n, int32_t delta)
 {
     double now_s = simgrid_get_clock();
     for (int32_t i = 0; i < n; i++) {
-        cs__account_move(&sim->ranks[members[i]->class].account, delta, cross, now_s);
+        cs__account_move(&sim->ranks[members[i]->class].account, delta, false, now_s);
     }
 }
 
@@ -216,26 +231,21 @@ static void drive(struct cs__actor *self, const struct cs__binding *b, struct cs
         members[i]->status = CS__MOVING;
         members[i]->since_s = start_s;
     }
-    move_members(sim, members, n, 1, b->cross);
+    move_members(sim, members, n, 1);
+    double cross_s = cs__binding_cross_s(b);
     if (cs__is_closed(sim->system, b)) {
-        double time_s = b->overhead_s + b->closed_s;
-        if (time_s > 0) {
-            sg_actor_sleep_for(time_s);
-            sim->n_activities++;
-        }
+        sleep_part_across(sim, members, n, b->overhead_s + b->closed_s, cross_s);
         const struct cs__comm_class *classes = &sim->system->comms[sim->system->shapes[self->now->arg].comm];
         for (int32_t f = 0; f < CS_N_FABRICS; f++) {
             sim->carried_bytes[f] += b->group_bytes[f] * classes->n_groups[b->group_class];
         }
     } else {
-        if (b->overhead_s > 0) {
-            sg_actor_sleep_for(b->overhead_s);
-            sim->n_activities++;
-        }
-        cs__transfer_plan(sim, b);
+        double overhead_cross_s = b->inside ? 0 : cross_s > 0 ? b->overhead_s : 0;
+        sleep_part_across(sim, members, n, b->overhead_s, overhead_cross_s);
+        cross_s = overhead_cross_s + cs__transfer_plan(sim, b, members, n);
     }
-    move_members(sim, members, n, -1, b->cross);
-    cs__chain_add(sim, self, self->now, start_s);
+    move_members(sim, members, n, -1);
+    cs__chain_add(sim, self, self->now, start_s, cross_s);
     meeting->n_here = 0;
     for (int32_t i = 0; i < n - 1; i++) {
         wake_up(self, members[i]);

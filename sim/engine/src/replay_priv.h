@@ -126,10 +126,17 @@ void cs__account_advance(struct cs__account *account, double now_s);
 void cs__account_delay(struct cs__account *account, const struct cs__step *step, double scale, double now_s);
 void cs__account_wait(struct cs__account *account, bool pipeline, double now_s);
 void cs__account_move(struct cs__account *account, int32_t delta, bool cross, double now_s);
+/** What moves begins (delta 1) or ceases (-1) to cross nodes. */
+void cs__account_cross(struct cs__account *account, int32_t delta, double now_s);
 
 /* transfer.c: flows through SimGrid */
 void cs__transfer_flow(struct cs__sim *sim, int32_t flow_class, double bytes, double extra_latency_s);
-void cs__transfer_plan(struct cs__sim *sim, const struct cs__binding *binding);
+/** A collective's phases, one after the other. The members' accounts cross nodes while a phase does.
+ *  Returns the seconds of those phases. */
+double cs__transfer_plan(struct cs__sim *sim, const struct cs__binding *binding, struct cs__actor **members,
+                         int32_t n_members);
+/** Switch the members' accounts: from now on they cross nodes (delta 1) or no longer (-1). */
+void cs__members_cross(struct cs__sim *sim, struct cs__actor **members, int32_t n_members, int32_t delta);
 
 /* cycle.c: skipping equal periods */
 struct cs__cycle *cs__cycle_new(struct cs__sim *sim);

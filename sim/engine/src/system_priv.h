@@ -74,9 +74,11 @@ struct cs__binding {
     struct cs_coll_plan plan; /* of the representative group */
     int32_t *flow_class;      /* one per flow of the plan, phases one after the other */
     bool quiet;               /* all its links are: closed form is exact */
-    bool cross;
+    bool cross;               /* some phase crosses nodes */
+    bool inside;              /* some phase does not */
     double overhead_s;
     double closed_s;                  /* without overhead */
+    double closed_cross_s;            /* of that, in phases that cross nodes */
     double group_bytes[CS_N_FABRICS]; /* one group */
 };
 
@@ -140,6 +142,10 @@ CS_MUST_CHECK cs_status cs__system_bind(struct cs__system *system, struct cs_err
 int32_t cs__system_shape(const struct cs__system *system, int32_t comm, enum cs_coll coll, int64_t bytes);
 /** The binding that a rank class meets in a shape. */
 struct cs__binding *cs__system_binding(const struct cs__system *system, int32_t shape, int32_t rank_class);
+
+/** Of a collective's time, its fixed cost included, what its phases that cross nodes take: all, none, or in a
+ *  hierarchical one a part. */
+double cs__binding_cross_s(const struct cs__binding *binding);
 
 /** What was folded, and where classes are smaller than the program alone would allow; text in `out`. */
 void cs__system_explain(const struct cs__system *system, struct cs_strbuf *out);

@@ -108,19 +108,49 @@ static void run_phase(struct cs__sim *sim, const struct cs_coll_phase *phase, co
     }
 }
 
-void cs__transfer_plan(struct cs__sim *sim, const struct cs__binding *b)
+static bool phase_crosses(const struct cs__sim *sim, const struct cs_coll_phase *phase,
+                          const int32_t *classes)
 {
+    bool cross = false;
+    for (int32_t i = 0; i < phase->n_flows; i++) {
+        cross = cross || sim->system->flow_classes[classes[i]].cross;
+    }
+    return cross;
+}
+
+void cs__members_cross(struct cs__sim *sim, struct cs__actor **members, int32_t n_members, int32_t delta)
+{
+    double now_s = simgrid_get_clock();
+    for (int32_t i = 0; i < n_members; i++) {
+        cs__account_cross(&sim->ranks[members[i]->class].account, delta, now_s);
+    }
+}
+
+double cs__transfer_plan(struct cs__sim *sim, const struct cs__binding *b, struct cs__actor **members,
+                         int32_t n_members)
+{
+    double cross_s = 0;
     bool *started = cs_calloc((size_t)sim->system->n_flow_classes, sizeof *started);
     struct cs__job job = {0, sg_sem_init(0)};
     bool step = sim->system->options->view == CS_VIEW_STEP;
     int32_t at = 0;
     for (int32_t p = 0; p < b->plan.n_phases; p++) {
         const struct cs_coll_phase *phase = &b->plan.phases[p];
+        double start_s = simgrid_get_clock();
+        bool cross = phase_crosses(sim, phase, b->flow_class + at);
+        if (cross) {
+            cs__members_cross(sim, members, n_members, 1);
+        }
         for (int32_t r = 0; r < (step ? phase->n_rounds : 1); r++) {
             run_phase(sim, phase, b->flow_class + at, step ? 1 : phase->n_rounds, started, &job);
+        }
+        if (cross) {
+            cs__members_cross(sim, members, n_members, -1);
+            cross_s += simgrid_get_clock() - start_s;
         }
         at += phase->n_flows;
     }
     sg_sem_destroy(job.done);
     cs_free(started);
+    return cross_s;
 }
