@@ -287,8 +287,9 @@ cs_status cs__serial_check(const struct cs__serial *serials, const struct cs_tra
     cs_status st = cs__check_progress(&one, err);
     if (st != CS_OK) {
         cs_err_prefix(err, "with one process a rank");
-        st =
-            st == CS_E_DEADLOCK ? CS_E_INPUT : st; /* this form cannot say it; the trace itself may be well */
+        if (st == CS_E_DEADLOCK) {
+            st = err->code = CS_E_INPUT; /* this form cannot say it; the trace itself may be well */
+        }
     }
     cs_arena_release(&arena);
     return st;
