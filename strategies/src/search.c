@@ -2,7 +2,9 @@
 
 #include "analytic_priv.h"
 
+#include "cs/base/text.h"
 #include "cs/pool/pool.h"
+#include "cs/pool/remote.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -505,6 +507,7 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
                                         .n_top = study->search.n_top,
                                         .seed = study->search.seed};
     struct cs_pool_options pool = {.n_workers = options->n_workers,
+                                   .remote = options->remote,
                                    .record_bytes = sizeof(struct cs_evaluation),
                                    .job_limit_s = study->search.candidate_limit_s,
                                    .time_limit_s = study->search.time_limit_s,
@@ -536,6 +539,24 @@ out:
         cs_search_result_release(result);
     }
     return st;
+}
+
+void cs_search_serve(int fd, uint64_t hash, const struct cs_study *study, const struct cs_space *space,
+                     const struct cs_search_options *options)
+{
+    struct search search = {.study = study, .space = space, .options = options};
+    const struct cs_pool_options pool = {.record_bytes = sizeof(struct cs_evaluation),
+                                         .job_limit_s = study->search.candidate_limit_s};
+    cs_pool_serve(fd, hash, &pool, evaluate_job, &search);
+}
+
+uint64_t cs_search_hash(const struct cs_space *space, uint64_t study_hash)
+{
+    uint64_t hash = cs_hash_mix(study_hash, CS_RESULTS_VERSION);
+    for (int64_t i = 0; i < space->n_candidates; i++) {
+        hash = cs_hash_mix(hash, cs_strategy_hash(&space->candidates[i].strategy));
+    }
+    return cs_hash_mix(hash, sizeof(struct cs_evaluation));
 }
 
 void cs_search_result_release(struct cs_search_result *result)

@@ -1,11 +1,13 @@
 #include "cli_priv.h"
 
 #include "cs/base/file.h"
+#include "cs/pool/remote.h"
 #include "cs/reports/csv.h"
 #include "cs/reports/explain.h"
 #include "cs/reports/misrank.h"
 #include "cs/reports/store.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct search_args {
@@ -185,6 +187,7 @@ struct session {
     struct cs_simulator simulator;
     struct cs_cost *cost;
     struct cs_store *store;
+    struct cs_remote *remote; /* workers on other machines; NULL = none */
     struct cs_search_result result;
     bool is_explained;
     struct cs_explanation explanation;
@@ -197,6 +200,7 @@ static void session_release(struct session *s)
     cs_search_result_release(&s->result);
     cs_cost_free(s->cost);
     cs_store_close(s->store);
+    cs_remote_close(s->remote);
     cs_simulator_release(&s->simulator);
 }
 
@@ -306,6 +310,7 @@ static cs_status run(struct session *s, struct cs_err *err)
     struct cs__progress progress;
     cs__progress_init(&progress, &args->output);
     struct cs_search_options options = {.n_workers = args->n_workers,
+                                        .remote = s->remote,
                                         .stop = &cs__stop,
                                         .progress = cs__progress_show,
                                         .progress_context = &progress,
@@ -341,6 +346,31 @@ out:
     return st;
 }
 
+/* Under clustersim-mpi: the socket to the bridge, and what we are. False when there is none. */
+static bool find_bridge(int *fd, bool *is_worker)
+{
+    const char *text = getenv("CLUSTERSIM_REMOTE");
+    const char *colon = text ? strchr(text, ':') : NULL;
+    if (!colon) {
+        return false;
+    }
+    *fd = atoi(colon + 1);
+    *is_worker = strncmp(text, "worker:", 7) == 0;
+    (void)unsetenv("CLUSTERSIM_REMOTE"); /* ours, not our children's */
+    return true;
+}
+
+static cs_status join(struct session *s, int fd, bool is_worker, struct cs_err *err)
+{
+    uint64_t hash = cs_search_hash(s->space, cs_store_study_hash(s->study, &s->simulator.options));
+    const struct cs_search_options options = {.evaluate = evaluate, .evaluate_context = &s->simulator};
+    if (is_worker) {
+        cs_search_serve(fd, hash, s->study, s->space, &options);
+        return CS_OK;
+    }
+    return cs_remote_open(&s->remote, fd, hash, err);
+}
+
 /* Everything is to be simulated; the ranking that is shown keeps its length. */
 static cs_status choose_enumeration(struct search_args *args, struct cs_err *err)
 {
@@ -361,6 +391,8 @@ int cs__cmd_search(int argc, char **argv)
     struct cs_study study = {0};
     struct cs_space space = {0};
     struct cs_strategy baseline;
+    int bridge_fd = -1;
+    bool is_worker = false;
     struct session session = {.args = &args, .study = &study, .space = &space};
     parse_args(&args, argc, argv);
     cs__slow_links_to_study(&args.run, &args.study);
@@ -377,6 +409,12 @@ int cs__cmd_search(int argc, char **argv)
     }
     CS_TRY(cs_space_build(&space, &study, &err));
     CS_TRY(session_init(&session, &err));
+    if (find_bridge(&bridge_fd, &is_worker)) {
+        CS_TRY(join(&session, bridge_fd, is_worker, &err));
+    }
+    if (is_worker) {
+        goto out;
+    }
     if (args.dry_run) {
         CS_TRY(dry_run(&session, &exit_code, &err));
     } else {
