@@ -40,6 +40,7 @@ struct cs_remote {
     int32_t n_workers;
     struct worker *workers;
     bool strangers; /* some worker has other inputs */
+    bool friends;   /* some had ours */
     char *data;     /* of a frame */
 };
 
@@ -181,6 +182,7 @@ static void take_frame(struct run *run, const struct cs_frame *frame)
         bool same = (uint64_t)frame->job == remote->hash;
         worker->state = same ? STATE_IDLE : STATE_GONE;
         remote->strangers = remote->strangers || !same;
+        remote->friends = remote->friends || same;
     } else if (frame->kind == CS_FRAME_RESULT) {
         take_result(run, worker, frame);
     } else if (frame->kind == CS_FRAME_LOST && worker->state != STATE_GONE) {
@@ -237,7 +239,7 @@ static cs_status run_here(struct run *run, struct cs_err *err)
 {
     struct cs_pool_options options = *run->options;
     options.remote = NULL;
-    if (run->remote->strangers && run->n_again == 0) {
+    if (run->remote->strangers && !run->remote->friends) {
         return cs_err_set(
             err, CS_E_INPUT, CS_NOLOC,
             "the workers have other inputs than this process: the same study, platform and version must "
