@@ -334,7 +334,7 @@ static void take_estimate(struct search *search, int64_t candidate, const struct
     memset(&evaluation, 0, sizeof evaluation);
     evaluation.outcome = CS_OUTCOME_OK;
     evaluation.estimated = true;
-    if (estimate->compute_only || !(estimate->time_s > 0)) {
+    if (estimate->is_coarse || !(estimate->time_s > 0)) {
         char strategy[CS_REASON_MAX / 2];
         evaluation.outcome = CS_OUTCOME_FAILED;
         (void)snprintf(evaluation.rule, sizeof evaluation.rule, "no-closed-form");
@@ -369,7 +369,7 @@ static void look(struct search *search, int64_t candidate)
         take_estimate(search, candidate, &estimate);
         return;
     }
-    outlook->coarse = estimate.compute_only;
+    outlook->coarse = estimate.is_coarse;
     if (estimate.time_s > 0) {
         struct cs_metrics metrics;
         hope(search, &estimate, estimate.time_s, &metrics);
