@@ -89,7 +89,7 @@ static int compare_ranked(const void *a, const void *b)
 static double rank(struct search *search, int64_t candidate, const struct cs_metrics *metrics)
 {
     struct cs_search_result *result = search->result;
-    struct cs_ranked ranked = {candidate, score_of(search, metrics), *metrics};
+    struct cs_ranked ranked = {candidate, score_of(search, metrics), *metrics, 0};
     CS_GROW(result->ranking, result->n_ranked, search->ranked_cap);
     result->ranking[result->n_ranked] = ranked;
     if (search->best < 0 || compare_ranked(&ranked, &result->ranking[search->best]) < 0) {
@@ -254,7 +254,13 @@ static void fill_failure(const struct search *search, int64_t job, enum cs_job_e
     evaluation->outcome = CS_OUTCOME_FAILED;
     cs_err_format(err, text, sizeof text);
     (void)cs_strategy_format(&search->space->candidates[job].strategy, strategy, sizeof strategy);
-    (void)snprintf(evaluation->rule, sizeof evaluation->rule, "%s", rules[end]);
+    bool refused =
+        end == CS_JOB_FAILED && err->code == CS_E_INPUT && cs_study_n_algorithm_sets(search->study) > 1;
+    if (refused) { /* one of the study's algorithms is none for this strategy's groups: another is */
+        evaluation->outcome = CS_OUTCOME_REJECTED;
+    }
+    (void)snprintf(evaluation->rule, sizeof evaluation->rule, "%s",
+                   refused ? "collective-algorithm" : rules[end]);
     (void)snprintf(evaluation->reason, sizeof evaluation->reason, "%.100s: %.150s", strategy, text);
 }
 

@@ -278,6 +278,8 @@ static bool load_variants(const struct cs__study_args *args, struct cs_study *va
         changed.overrides[changed.n_overrides++] =
             (struct cs_override){cs_explain_variants[i].key, value, false};
         all = cs__load_study(&variants[i], &changed, &ignored) == CS_OK;
+        memset(variants[i].runtime.algorithm, 0,
+               sizeof variants[i].runtime.algorithm); /* the search's options say it */
     }
     return all;
 }
@@ -299,6 +301,66 @@ out:
         cs_study_release(&variants[i]);
     }
     cs_free(variants);
+    return st;
+}
+
+/* Take up one set of collective algorithms: what follows is simulated, bounded and stored with it. */
+static cs_status take_set(struct session *s, int32_t set, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    cs_study_algorithm_set(s->study, set, s->simulator.options.algorithm);
+    cs_cost_free(s->cost);
+    s->cost = cs_cost_new(&s->study->model, &s->study->training, s->simulator.routes, &s->simulator.options,
+                          &CS_COST_SCALE_NONE);
+    if (s->store) {
+        CS_TRY(cs_store_study(s->store, s->study, &s->simulator.options, err));
+    }
+out:
+    return st;
+}
+
+/* Lists of algorithms: a search for each combination. */
+static cs_status check_sets(const struct session *s, struct cs_err *err)
+{
+    const struct search_args *args = s->args;
+    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
+        if (s->study->runtime.choices[coll] && args->run.options.algorithm[coll] != CS_ALGO_AUTO) {
+            return cs_err_set(
+                err, CS_E_INPUT, CS_NOLOC,
+                "the algorithm of %s is pinned on the command line and searched as a list in the study",
+                cs_coll_names[coll]);
+        }
+    }
+    if (cs_study_n_algorithm_sets(s->study) > 1 && (args->misrank || s->remote)) {
+        return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                          "lists of collective algorithms are searched on one machine and without "
+                          "--validate-cost-model: name one algorithm");
+    }
+    return CS_OK;
+}
+
+static cs_status search_sets(struct session *s, struct cs_search_options *options, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    int32_t n_sets = cs_study_n_algorithm_sets(s->study);
+    CS_TRY(check_sets(s, err));
+    for (int32_t set = 0; set < n_sets && s->result.end == CS_SEARCH_FINISHED; set++) {
+        struct cs_search_result result;
+        if (n_sets > 1) {
+            CS_TRY(take_set(s, set, err));
+            options->cost = s->cost;
+        }
+        CS_TRY(cs_search_run(&result, s->study, s->space, options, err));
+        if (set == 0) {
+            s->result = result;
+        } else {
+            cs_search_result_merge(&s->result, &result, set);
+        }
+    }
+    if (n_sets > 1 && s->result.n_ranked > 0) { /* what follows explains the winner */
+        CS_TRY(take_set(s, s->result.ranking[0].algorithm_set, err));
+    }
+out:
     return st;
 }
 
@@ -324,7 +386,7 @@ static cs_status run(struct session *s, struct cs_err *err)
         options.memory = cs_store_memory(s->store);
     }
     cs__catch_signals(); /* not before: they would pass to processes that should die of Ctrl-C */
-    st = cs_search_run(&s->result, s->study, s->space, &options, err);
+    st = search_sets(s, &options, err);
     cs__progress_end(&progress);
     if (s->store &&
         cs_store_problem(s->store)) { /* the search is right without it, and did not stop for it */

@@ -59,6 +59,7 @@ struct cs_ranked {
     int64_t candidate; /* index in the space */
     double score;      /* @unit of the objective, negated when lower is better */
     struct cs_metrics metrics;
+    int32_t algorithm_set; /* cs_study_algorithm_set; 0 unless results were merged */
 };
 
 /** Why candidates fell away, counted. */
@@ -117,6 +118,9 @@ void cs_search_serve(int fd, uint64_t hash, const struct cs_study *study, const 
                      const struct cs_search_options *options);
 /** Hash of the candidates, to be mixed with one of everything else that results depend on. */
 uint64_t cs_search_hash(const struct cs_space *space, uint64_t study_hash);
+/** Add what a search of the same space with another set of collective algorithms has found, and empty it:
+ * counts add up, rankings become one, complete if both are. `more` ranks with algorithm set `set`. */
+void cs_search_result_merge(struct cs_search_result *result, struct cs_search_result *more, int32_t set);
 /** Safe on a zeroed struct and twice. */
 void cs_search_result_release(struct cs_search_result *result);
 
