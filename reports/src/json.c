@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 static void put_int(json_t *object, const char *key, int64_t value)
 {
@@ -322,6 +323,21 @@ static json_t *reasons_json(const struct cs_search_result *result)
     return reasons;
 }
 
+/* Of the collectives that the study searches. */
+static json_t *algorithms_json(const struct cs_study *study, int32_t set)
+{
+    json_t *object = json_object();
+    enum cs_algorithm algorithm[CS_N_COLLS];
+    memcpy(algorithm, study->runtime.algorithm, sizeof algorithm);
+    cs_study_algorithm_set(study, set, algorithm);
+    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
+        if (study->runtime.choices[coll]) {
+            put_text(object, cs_coll_names[coll], cs_algorithm_names[algorithm[coll]]);
+        }
+    }
+    return object;
+}
+
 static json_t *ranking_json(const struct cs_search_report *report)
 {
     json_t *ranking = json_array();
@@ -332,6 +348,10 @@ static json_t *ranking_json(const struct cs_search_report *report)
         json_t *entry = cs_report_result_json(&report->space->candidates[ranked->candidate].strategy,
                                               &evaluation, report->study);
         put_bool(entry, "tie", cs_report_is_tie(report, i));
+        if (cs_study_n_algorithm_sets(report->study) > 1) {
+            (void)json_object_set_new(entry, "collectives",
+                                      algorithms_json(report->study, ranked->algorithm_set));
+        }
         (void)json_array_append_new(ranking, entry);
     }
     return ranking;

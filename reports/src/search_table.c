@@ -44,6 +44,26 @@ static const struct cs_strategy *strategy_of(const struct cs_search_report *repo
     return &report->space->candidates[report->result->ranking[rank].candidate].strategy;
 }
 
+/* " all-reduce=ring": what the study's lists of algorithms became for a ranked strategy; "" without lists. */
+static const char *algorithms_text(const struct cs_search_report *report, int64_t rank, char *buf,
+                                   size_t buf_bytes)
+{
+    const struct cs_study *study = report->study;
+    enum cs_algorithm algorithm[CS_N_COLLS];
+    size_t used = 0;
+    buf[0] = '\0';
+    memcpy(algorithm, study->runtime.algorithm, sizeof algorithm);
+    cs_study_algorithm_set(study, report->result->ranking[rank].algorithm_set, algorithm);
+    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
+        if (study->runtime.choices[coll] && used < buf_bytes) {
+            int n = snprintf(buf + used, buf_bytes - used, " %s=%s", cs_coll_names[coll],
+                             cs_algorithm_names[algorithm[coll]]);
+            used += n > 0 ? (size_t)n : 0;
+        }
+    }
+    return buf;
+}
+
 static const char *tie_mark(const struct cs_search_report *report, int64_t i)
 {
     return cs_report_is_tie(report, i) ? "=" : "";
@@ -134,9 +154,14 @@ static void print_by_text(FILE *out, const struct cs_search_report *report, bool
     cs__grid_release(&grid);
     for (int64_t i = 0; i < n_shown(report); i++) {
         char label[32];
-        char strategy[256];
+        char strategy[512];
+        char algorithms[128];
+        char text[768];
         (void)snprintf(label, sizeof label, "%4lld  ", (long long)i + 1);
-        cs__paragraph(out, label, cs_strategy_format(strategy_of(report, i), strategy, sizeof strategy));
+        (void)snprintf(text, sizeof text, "%s%s",
+                       cs_strategy_format(strategy_of(report, i), strategy, sizeof strategy),
+                       algorithms_text(report, i, algorithms, sizeof algorithms));
+        cs__paragraph(out, label, text);
     }
 }
 
@@ -155,7 +180,8 @@ static void print_ranking(FILE *out, const struct cs_search_report *report, bool
 {
     struct cs__grid grid = {0};
     fill_by_keys(&grid, report);
-    if (cs__grid_width(&grid) <= CS_REPORT_COLUMNS && !has_lists(report)) {
+    bool has_sets = cs_study_n_algorithm_sets(report->study) > 1;
+    if (cs__grid_width(&grid) <= CS_REPORT_COLUMNS && !has_lists(report) && !has_sets) {
         /* The keys are the strategy: said over them, so that a reader finds the word. */
         cs__emphasise(out, color, CS__STRONG, "      strategy");
         (void)fputc('\n', out);
@@ -213,10 +239,14 @@ static void print_winner(FILE *out, const struct cs_search_report *report)
     const struct cs_search_result *result = report->result;
     const struct cs_metrics *best = &result->ranking[0].metrics;
     char strategy[256];
+    char algorithms[128];
     char text[512];
     char count[32];
     (void)fputc('\n', out);
-    cs__paragraph(out, "best        ", cs_strategy_format(strategy_of(report, 0), strategy, sizeof strategy));
+    (void)snprintf(text, sizeof text, "%s%s",
+                   cs_strategy_format(strategy_of(report, 0), strategy, sizeof strategy),
+                   algorithms_text(report, 0, algorithms, sizeof algorithms));
+    cs__paragraph(out, "best        ", text);
     double median = cs_report_median_tokens_per_s(result);
     if (median > 0 && result->n_ranked > 1) {
         (void)snprintf(text, sizeof text,

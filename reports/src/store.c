@@ -245,6 +245,8 @@ uint64_t cs_store_study_hash(const struct cs_study *study, const struct cs_run_o
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         hash = cs_hash_mix(hash, words[i]);
     }
+    hash = cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
+    hash = cs_hash_real(hash, t->host_bytes_per_s);
     hash = cs_hash_real(hash, t->bucket_bytes);
     hash = cs_hash_real(hash, o->jitter_frac);
     for (int32_t i = 0; i < CS_N_COLLS; i++) {

@@ -35,7 +35,7 @@ cs_status cs__analytic(const struct cs_simulator *simulator, const struct cs_str
     CS_TRY(cs__analytic_check(&simulator->options, err));
     CS_TRY(cs_cost_prepare(cost, &strategy, 1, err));
     cs_cost_estimate(cost, strategy, &estimate);
-    if (!(estimate.time_s > 0) || estimate.compute_only) {
+    if (!(estimate.time_s > 0) || estimate.is_coarse) {
         st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,
                         "there is no closed form of strategy '%s': use fidelity folded or full",
                         cs_strategy_format(strategy, text, sizeof text));

@@ -138,6 +138,8 @@ cs_status cs_cost_prepare(struct cs_cost *cost, const struct cs_strategy *const 
     for (int64_t i = 0; i < n; i++) {
         const struct cs_strategy *s = strategies[i];
         if (!is_covered(cost, s)) {
+            struct cs_estimate ignored;
+            cs__cost_trace(cost, s, &ignored);
             continue;
         }
         cs_free(times);
@@ -172,12 +174,8 @@ static double bound_of(const struct cs_cost *cost, double time_s)
 static void estimate_by_trace(struct cs_cost *cost, const struct cs_strategy *strategy,
                               struct cs_estimate *estimate)
 {
-    const struct cs__trace_part *part = cs__cost_trace(cost, strategy);
-    *estimate = (struct cs_estimate){.bound_s = bound_of(cost, part->compute_s),
-                                     .time_s = part->compute_s,
-                                     .peak_memory_bytes = part->peak_bytes,
-                                     .state_bytes = part->state_bytes,
-                                     .compute_only = true};
+    cs__cost_trace(cost, strategy, estimate);
+    estimate->bound_s = bound_of(cost, estimate->time_s);
 }
 
 static void estimate_by_parts(struct cs_cost *cost, const struct cs_strategy *strategy,

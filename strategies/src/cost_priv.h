@@ -64,10 +64,37 @@ struct cs__stage_part {
     double **epilogue_s; /* per stage and operation: computing, 0 for collectives */
 };
 
-/** A strategy that the parts do not cover, from its trace. */
+/** Collectives of a block that hold its compute stream up, alike ones together. */
+struct cs__trace_coll {
+    enum cs_cost_group group; /* CS_COST_TP or CS_COST_CP */
+    enum cs_coll coll;
+    int64_t bytes;
+    int32_t n;
+};
+
+/** A block of a program, and how often it is called: before the first forward pass, from then to the last
+ * backward pass, behind that. */
+enum { CS__BEFORE, CS__PASSES, CS__BEHIND, CS__N_SPANS };
+struct cs__trace_block {
+    double compute_s;
+    bool is_forward, is_backward;
+    int32_t n_calls[CS__N_SPANS];
+    int32_t n_colls;
+    struct cs__trace_coll *colls;
+};
+
+/** The program of a stage's rank whose other coordinates are 0. */
+struct cs__trace_stage {
+    int32_t n_blocks;
+    struct cs__trace_block *blocks; /* those that it calls */
+    int32_t first_forward;          /* of these, -1 = none */
+};
+
+/** A strategy that the parts do not cover, from its trace; placement does not matter. */
 struct cs__trace_part {
     struct cs_strategy strategy;
-    double compute_s; /* that the busiest rank computes; 0 = its trace cannot be made */
+    int32_t n_stages; /* 0 = its trace cannot be made */
+    struct cs__trace_stage *stages;
     int64_t peak_bytes;
     double state_bytes;
 };
@@ -114,8 +141,9 @@ void cs__cost_messages(struct cs_cost *cost, struct cs__layout_part *part);
 int32_t cs__cost_times(struct cs_cost *cost, int32_t plan, const int32_t group[CS_N_COST_GROUPS]);
 
 /* cost_trace.c */
-/** What its trace says of a strategy. Borrowed until the next call. Cost: that of cs_trace_build, once. */
-const struct cs__trace_part *cs__cost_trace(struct cs_cost *cost, const struct cs_strategy *strategy);
+/** What its trace says of a strategy: memory, and a lower bound of the step. In collecting mode routes are
+ * noted. Cost: that of cs_trace_build, once for all placements. */
+void cs__cost_trace(struct cs_cost *cost, const struct cs_strategy *strategy, struct cs_estimate *estimate);
 
 /* cost_coll.c */
 /** Time of a collective in a group; zero for group -1 and no bytes. */

@@ -116,7 +116,7 @@ static cs_status find_fitting(struct explainer *e, struct cs_err *err)
             continue;
         }
         cs_cost_estimate(cost, &e->space->candidates[i].strategy, &estimate);
-        bool is_known = estimate.time_s > 0 && !estimate.compute_only;
+        bool is_known = estimate.time_s > 0 && !estimate.is_coarse;
         if (is_known && (double)estimate.peak_memory_bytes <= limit_bytes) {
             e->fit[e->n_fit] = i;
             e->time_s[e->n_fit] = estimate.time_s;

@@ -9,7 +9,7 @@
 
 const char *const cs_lack_names[] = {
     "nothing: within 0.1 %", "flows that share links between nodes", "flows that share links inside nodes",
-    "no closed form: computing alone, without communication and waiting", NULL};
+    "no closed form: only computing, tensor parallelism and the filling of the pipeline", NULL};
 
 /** A strategy with both times. */
 struct both {
@@ -57,7 +57,7 @@ static int by_places_wrong(const void *a, const void *b)
  * as well: which links those are is told by where its communication goes. */
 static enum cs_lack lack_of(const struct cs_estimate *estimate, const struct cs_metrics *metrics)
 {
-    if (estimate->compute_only) {
+    if (estimate->is_coarse) {
         return CS_LACK_EVERYTHING;
     }
     if (fabs(estimate->time_s / metrics->iteration_s - 1) <= EQUAL_FRAC) {

@@ -12,10 +12,18 @@ static cs_status read_collectives(struct cs_study *study, const struct cs_yaml_n
     }
     CS_TRY(cs_yaml_check_keys(block, cs_coll_names, "collectives", err));
     for (int32_t i = 0; i < block->n; i++) {
-        int32_t algorithm = 0;
-        CS_TRY(cs_yaml_choice(block->items[i], cs_algorithm_names, block->keys[i]->text, &algorithm, err));
-        study->runtime.algorithm[cs_text_index(block->keys[i]->text, cs_coll_names)] =
-            (enum cs_algorithm)algorithm;
+        const struct cs_yaml_node *item = block->items[i];
+        int32_t coll = cs_text_index(block->keys[i]->text, cs_coll_names);
+        bool is_list = item->kind == CS_YAML_LIST && item->n > 0;
+        for (int32_t k = 0; k < (is_list ? item->n : 1); k++) {
+            int32_t algorithm = 0;
+            CS_TRY(cs_yaml_choice(is_list ? item->items[k] : item, cs_algorithm_names, block->keys[i]->text,
+                                  &algorithm, err));
+            study->runtime.choices[coll] |= is_list ? UINT32_C(1) << algorithm : 0;
+            if (k == 0) {
+                study->runtime.algorithm[coll] = (enum cs_algorithm)algorithm;
+            }
+        }
     }
 out:
     return st;
@@ -85,6 +93,44 @@ cs_status cs__runtime_read(struct cs_study *study, const struct cs_yaml_node *ro
     CS_TRY(read_faults(study, cs_yaml_get(root, "faults"), err));
 out:
     return st;
+}
+
+static int32_t n_bits(uint32_t bits)
+{
+    int32_t n = 0;
+    for (; bits; bits &= bits - 1) {
+        n++;
+    }
+    return n;
+}
+
+int32_t cs_study_n_algorithm_sets(const struct cs_study *study)
+{
+    int32_t n = 1;
+    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
+        int32_t n_choices = n_bits(study->runtime.choices[coll]);
+        n *= n_choices > 0 ? n_choices : 1;
+    }
+    return n;
+}
+
+void cs_study_algorithm_set(const struct cs_study *study, int32_t index,
+                            enum cs_algorithm algorithm[CS_N_COLLS])
+{
+    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
+        uint32_t bits = study->runtime.choices[coll];
+        int32_t n = n_bits(bits);
+        if (n == 0) {
+            continue;
+        }
+        int32_t wanted = index % n;
+        index /= n;
+        int32_t at = 0;
+        for (; !(bits >> at & 1) || wanted > 0; at++) {
+            wanted -= (int32_t)(bits >> at & 1);
+        }
+        algorithm[coll] = (enum cs_algorithm)at;
+    }
 }
 
 void cs_study_run_options(const struct cs_study *study, struct cs_run_options *options)

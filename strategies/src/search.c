@@ -2,7 +2,9 @@
 
 #include "analytic_priv.h"
 
+#include "cs/base/text.h"
 #include "cs/pool/pool.h"
+#include "cs/pool/remote.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -87,7 +89,7 @@ static int compare_ranked(const void *a, const void *b)
 static double rank(struct search *search, int64_t candidate, const struct cs_metrics *metrics)
 {
     struct cs_search_result *result = search->result;
-    struct cs_ranked ranked = {candidate, score_of(search, metrics), *metrics};
+    struct cs_ranked ranked = {candidate, score_of(search, metrics), *metrics, 0};
     CS_GROW(result->ranking, result->n_ranked, search->ranked_cap);
     result->ranking[result->n_ranked] = ranked;
     if (search->best < 0 || compare_ranked(&ranked, &result->ranking[search->best]) < 0) {
@@ -252,7 +254,13 @@ static void fill_failure(const struct search *search, int64_t job, enum cs_job_e
     evaluation->outcome = CS_OUTCOME_FAILED;
     cs_err_format(err, text, sizeof text);
     (void)cs_strategy_format(&search->space->candidates[job].strategy, strategy, sizeof strategy);
-    (void)snprintf(evaluation->rule, sizeof evaluation->rule, "%s", rules[end]);
+    bool refused =
+        end == CS_JOB_FAILED && err->code == CS_E_INPUT && cs_study_n_algorithm_sets(search->study) > 1;
+    if (refused) { /* one of the study's algorithms is none for this strategy's groups: another is */
+        evaluation->outcome = CS_OUTCOME_REJECTED;
+    }
+    (void)snprintf(evaluation->rule, sizeof evaluation->rule, "%s",
+                   refused ? "collective-algorithm" : rules[end]);
     (void)snprintf(evaluation->reason, sizeof evaluation->reason, "%.100s: %.150s", strategy, text);
 }
 
@@ -332,7 +340,7 @@ static void take_estimate(struct search *search, int64_t candidate, const struct
     memset(&evaluation, 0, sizeof evaluation);
     evaluation.outcome = CS_OUTCOME_OK;
     evaluation.estimated = true;
-    if (estimate->compute_only || !(estimate->time_s > 0)) {
+    if (estimate->is_coarse || !(estimate->time_s > 0)) {
         char strategy[CS_REASON_MAX / 2];
         evaluation.outcome = CS_OUTCOME_FAILED;
         (void)snprintf(evaluation.rule, sizeof evaluation.rule, "no-closed-form");
@@ -367,7 +375,7 @@ static void look(struct search *search, int64_t candidate)
         take_estimate(search, candidate, &estimate);
         return;
     }
-    outlook->coarse = estimate.compute_only;
+    outlook->coarse = estimate.is_coarse;
     if (estimate.time_s > 0) {
         struct cs_metrics metrics;
         hope(search, &estimate, estimate.time_s, &metrics);
@@ -505,6 +513,7 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
                                         .n_top = study->search.n_top,
                                         .seed = study->search.seed};
     struct cs_pool_options pool = {.n_workers = options->n_workers,
+                                   .remote = options->remote,
                                    .record_bytes = sizeof(struct cs_evaluation),
                                    .job_limit_s = study->search.candidate_limit_s,
                                    .time_limit_s = study->search.time_limit_s,
@@ -536,6 +545,24 @@ out:
         cs_search_result_release(result);
     }
     return st;
+}
+
+void cs_search_serve(int fd, uint64_t hash, const struct cs_study *study, const struct cs_space *space,
+                     const struct cs_search_options *options)
+{
+    struct search search = {.study = study, .space = space, .options = options};
+    const struct cs_pool_options pool = {.record_bytes = sizeof(struct cs_evaluation),
+                                         .job_limit_s = study->search.candidate_limit_s};
+    cs_pool_serve(fd, hash, &pool, evaluate_job, &search);
+}
+
+uint64_t cs_search_hash(const struct cs_space *space, uint64_t study_hash)
+{
+    uint64_t hash = cs_hash_mix(study_hash, CS_RESULTS_VERSION);
+    for (int64_t i = 0; i < space->n_candidates; i++) {
+        hash = cs_hash_mix(hash, cs_strategy_hash(&space->candidates[i].strategy));
+    }
+    return cs_hash_mix(hash, sizeof(struct cs_evaluation));
 }
 
 void cs_search_result_release(struct cs_search_result *result)

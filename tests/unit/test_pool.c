@@ -1,10 +1,11 @@
-#include "cs/pool/pool.h"
+#include "cs/pool/remote.h"
 
 #include "cs_test.h"
 
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -270,6 +271,96 @@ START_TEST(there_is_a_processor)
 }
 END_TEST
 
+/* ---- workers elsewhere: a process that plays the bridge and its workers ---------------------------------
+ */
+
+#define HASH 42
+
+/* Worker 0 squares until it has done `good` jobs, then it is lost with the next one: for good, or it comes
+ * back
+ * (`returns`). Worker 1 has other inputs. */
+static _Noreturn void play_bridge(int fd, int64_t good, bool returns)
+{
+    static char data[CS_FRAME_BYTES_MAX];
+    static char answer[sizeof(struct cs_err) + sizeof(struct record)];
+    struct cs_frame frame = {.kind = CS_FRAME_SIZE, .job = 2};
+    bool is_there;
+    int64_t n_done = 0;
+    (void)cs_frame_write(fd, &frame, NULL);
+    for (int32_t worker = 0; worker < 2; worker++) {
+        frame = (struct cs_frame){.worker = worker, .kind = CS_FRAME_HELLO, .job = HASH + worker};
+        (void)cs_frame_write(fd, &frame, NULL);
+    }
+    while (cs_frame_read(fd, -1, &frame, data, &is_there)) {
+        bool is_lost = n_done++ == good;
+        if (is_lost) {
+            frame = (struct cs_frame){.kind = CS_FRAME_LOST, .end = returns ? 0 : 1};
+            (void)cs_frame_write(fd, &frame, NULL);
+            frame = (struct cs_frame){.kind = CS_FRAME_HELLO, .job = HASH};
+        } else {
+            struct record *record = (struct record *)(void *)(answer + sizeof(struct cs_err));
+            record->value = frame.job * frame.job;
+            frame.kind = CS_FRAME_RESULT;
+            frame.end = CS_JOB_DONE;
+            frame.bytes = sizeof answer;
+        }
+        if (!is_lost || returns) {
+            (void)cs_frame_write(fd, &frame, answer);
+        }
+    }
+    _exit(0);
+}
+
+static void run_remote(struct bench *bench, int64_t good, bool returns)
+{
+    struct cs_err err = {0};
+    int pair[2];
+    struct cs_remote *remote = NULL;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(pair[0]);
+        play_bridge(pair[1], good, returns);
+    }
+    close(pair[1]);
+    ck_assert_ok(cs_remote_open(&remote, pair[0], HASH, &err), &err);
+    const struct cs_pool_options options = {
+        .n_workers = 2, .record_bytes = sizeof(struct record), .remote = remote, .stop = &bench->stop};
+    ck_assert_ok(cs_pool_run(&options, square, next_job, note, bench, &err), &err);
+    cs_remote_close(remote);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert_int_eq(bench->n_reports, bench->n_jobs);
+    for (int64_t i = 0; i < bench->n_jobs; i++) {
+        ck_assert_int_eq(bench->n_seen[i], 1);
+        ck_assert_int_eq(bench->end[i], CS_JOB_DONE);
+        ck_assert_int_eq(bench->value[i], i * i);
+    }
+}
+
+START_TEST(workers_elsewhere_do_the_jobs)
+{
+    static struct bench bench;
+    bench = (struct bench){.n_jobs = 20};
+    run_remote(&bench, INT64_MAX, false);
+}
+END_TEST
+
+START_TEST(a_lost_workers_job_is_tried_again)
+{
+    static struct bench bench;
+    bench = (struct bench){.n_jobs = 20};
+    run_remote(&bench, 5, true);
+}
+END_TEST
+
+START_TEST(without_workers_the_rest_runs_here)
+{
+    static struct bench bench;
+    bench = (struct bench){.n_jobs = 20};
+    run_remote(&bench, 5, false);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("pool");
@@ -283,6 +374,9 @@ static Suite *suite(void)
     tcase_add_test(tcase, done_may_stop_the_run);
     tcase_add_test(tcase, a_signal_stops_the_run);
     tcase_add_test(tcase, the_time_limit_ends_the_run);
+    tcase_add_test(tcase, workers_elsewhere_do_the_jobs);
+    tcase_add_test(tcase, a_lost_workers_job_is_tried_again);
+    tcase_add_test(tcase, without_workers_the_rest_runs_here);
     tcase_add_test(tcase, there_is_a_processor);
     suite_add_tcase(suite, tcase);
     return suite;

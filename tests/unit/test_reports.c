@@ -128,10 +128,10 @@ static void make_search(struct search_world *world)
                                      .n_candidates = 4,
                                      .candidates = world->candidates,
                                      .n_open = 4};
-    world->ranking[0] = (struct cs_ranked){1, 400000, make_metrics(400000)};
-    world->ranking[1] = (struct cs_ranked){2, 200000, make_metrics(200000)};
+    world->ranking[0] = (struct cs_ranked){1, 400000, make_metrics(400000), 0};
+    world->ranking[1] = (struct cs_ranked){2, 200000, make_metrics(200000), 0};
     world->ranking[1].metrics.comm_frac = 0.45;
-    world->ranking[2] = (struct cs_ranked){0, 100000, make_metrics(100000)};
+    world->ranking[2] = (struct cs_ranked){0, 100000, make_metrics(100000), 0};
     world->reasons[0] = (struct cs_reason){CS_OUTCOME_OOM, "memory", 1, 3, "needs 90 GiB"};
     world->reasons[1] = (struct cs_reason){CS_OUTCOME_FAILED, "died", 2, 3, "dp=4: signal 6"};
     world->result = (struct cs_search_result){.n_candidates = 4,

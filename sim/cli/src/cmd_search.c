@@ -1,11 +1,13 @@
 #include "cli_priv.h"
 
 #include "cs/base/file.h"
+#include "cs/pool/remote.h"
 #include "cs/reports/csv.h"
 #include "cs/reports/explain.h"
 #include "cs/reports/misrank.h"
 #include "cs/reports/store.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct search_args {
@@ -185,6 +187,7 @@ struct session {
     struct cs_simulator simulator;
     struct cs_cost *cost;
     struct cs_store *store;
+    struct cs_remote *remote; /* workers on other machines; NULL = none */
     struct cs_search_result result;
     bool is_explained;
     struct cs_explanation explanation;
@@ -197,6 +200,7 @@ static void session_release(struct session *s)
     cs_search_result_release(&s->result);
     cs_cost_free(s->cost);
     cs_store_close(s->store);
+    cs_remote_close(s->remote);
     cs_simulator_release(&s->simulator);
 }
 
@@ -274,6 +278,8 @@ static bool load_variants(const struct cs__study_args *args, struct cs_study *va
         changed.overrides[changed.n_overrides++] =
             (struct cs_override){cs_explain_variants[i].key, value, false};
         all = cs__load_study(&variants[i], &changed, &ignored) == CS_OK;
+        memset(variants[i].runtime.algorithm, 0,
+               sizeof variants[i].runtime.algorithm); /* the search's options say it */
     }
     return all;
 }
@@ -298,6 +304,66 @@ out:
     return st;
 }
 
+/* Take up one set of collective algorithms: what follows is simulated, bounded and stored with it. */
+static cs_status take_set(struct session *s, int32_t set, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    cs_study_algorithm_set(s->study, set, s->simulator.options.algorithm);
+    cs_cost_free(s->cost);
+    s->cost = cs_cost_new(&s->study->model, &s->study->training, s->simulator.routes, &s->simulator.options,
+                          &CS_COST_SCALE_NONE);
+    if (s->store) {
+        CS_TRY(cs_store_study(s->store, s->study, &s->simulator.options, err));
+    }
+out:
+    return st;
+}
+
+/* Lists of algorithms: a search for each combination. */
+static cs_status check_sets(const struct session *s, struct cs_err *err)
+{
+    const struct search_args *args = s->args;
+    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
+        if (s->study->runtime.choices[coll] && args->run.options.algorithm[coll] != CS_ALGO_AUTO) {
+            return cs_err_set(
+                err, CS_E_INPUT, CS_NOLOC,
+                "the algorithm of %s is pinned on the command line and searched as a list in the study",
+                cs_coll_names[coll]);
+        }
+    }
+    if (cs_study_n_algorithm_sets(s->study) > 1 && (args->misrank || s->remote)) {
+        return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                          "lists of collective algorithms are searched on one machine and without "
+                          "--validate-cost-model: name one algorithm");
+    }
+    return CS_OK;
+}
+
+static cs_status search_sets(struct session *s, struct cs_search_options *options, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    int32_t n_sets = cs_study_n_algorithm_sets(s->study);
+    CS_TRY(check_sets(s, err));
+    for (int32_t set = 0; set < n_sets && s->result.end == CS_SEARCH_FINISHED; set++) {
+        struct cs_search_result result;
+        if (n_sets > 1) {
+            CS_TRY(take_set(s, set, err));
+            options->cost = s->cost;
+        }
+        CS_TRY(cs_search_run(&result, s->study, s->space, options, err));
+        if (set == 0) {
+            s->result = result;
+        } else {
+            cs_search_result_merge(&s->result, &result, set);
+        }
+    }
+    if (n_sets > 1 && s->result.n_ranked > 0) { /* what follows explains the winner */
+        CS_TRY(take_set(s, s->result.ranking[0].algorithm_set, err));
+    }
+out:
+    return st;
+}
+
 static cs_status run(struct session *s, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -306,6 +372,7 @@ static cs_status run(struct session *s, struct cs_err *err)
     struct cs__progress progress;
     cs__progress_init(&progress, &args->output);
     struct cs_search_options options = {.n_workers = args->n_workers,
+                                        .remote = s->remote,
                                         .stop = &cs__stop,
                                         .progress = cs__progress_show,
                                         .progress_context = &progress,
@@ -319,7 +386,7 @@ static cs_status run(struct session *s, struct cs_err *err)
         options.memory = cs_store_memory(s->store);
     }
     cs__catch_signals(); /* not before: they would pass to processes that should die of Ctrl-C */
-    st = cs_search_run(&s->result, s->study, s->space, &options, err);
+    st = search_sets(s, &options, err);
     cs__progress_end(&progress);
     if (s->store &&
         cs_store_problem(s->store)) { /* the search is right without it, and did not stop for it */
@@ -339,6 +406,31 @@ static cs_status run(struct session *s, struct cs_err *err)
     }
 out:
     return st;
+}
+
+/* Under clustersim-mpi: the socket to the bridge, and what we are. False when there is none. */
+static bool find_bridge(int *fd, bool *is_worker)
+{
+    const char *text = getenv("CLUSTERSIM_REMOTE");
+    const char *colon = text ? strchr(text, ':') : NULL;
+    if (!colon) {
+        return false;
+    }
+    *fd = atoi(colon + 1);
+    *is_worker = strncmp(text, "worker:", 7) == 0;
+    (void)unsetenv("CLUSTERSIM_REMOTE"); /* ours, not our children's */
+    return true;
+}
+
+static cs_status join(struct session *s, int fd, bool is_worker, struct cs_err *err)
+{
+    uint64_t hash = cs_search_hash(s->space, cs_store_study_hash(s->study, &s->simulator.options));
+    const struct cs_search_options options = {.evaluate = evaluate, .evaluate_context = &s->simulator};
+    if (is_worker) {
+        cs_search_serve(fd, hash, s->study, s->space, &options);
+        return CS_OK;
+    }
+    return cs_remote_open(&s->remote, fd, hash, err);
 }
 
 /* Everything is to be simulated; the ranking that is shown keeps its length. */
@@ -361,6 +453,8 @@ int cs__cmd_search(int argc, char **argv)
     struct cs_study study = {0};
     struct cs_space space = {0};
     struct cs_strategy baseline;
+    int bridge_fd = -1;
+    bool is_worker = false;
     struct session session = {.args = &args, .study = &study, .space = &space};
     parse_args(&args, argc, argv);
     cs__slow_links_to_study(&args.run, &args.study);
@@ -377,6 +471,12 @@ int cs__cmd_search(int argc, char **argv)
     }
     CS_TRY(cs_space_build(&space, &study, &err));
     CS_TRY(session_init(&session, &err));
+    if (find_bridge(&bridge_fd, &is_worker)) {
+        CS_TRY(join(&session, bridge_fd, is_worker, &err));
+    }
+    if (is_worker) {
+        goto out;
+    }
     if (args.dry_run) {
         CS_TRY(dry_run(&session, &exit_code, &err));
     } else {

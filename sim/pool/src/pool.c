@@ -1,6 +1,7 @@
 #include "cs/pool/pool.h"
 
 #include "child_priv.h"
+#include "remote_priv.h"
 
 #include "cs/base/mem.h"
 
@@ -149,6 +150,9 @@ cs_status cs_pool_run(const struct cs_pool_options *options, cs_job_fn job, cs_j
                       cs_job_done_fn done, void *context, struct cs_err *err)
 {
     cs_status st = CS_OK;
+    if (options->remote) {
+        return cs__remote_run(options, job, next, done, context, err);
+    }
     struct pool pool = {options, job, next, done, context, options->n_workers, NULL, 0, false, 0};
     if (pool.n_workers <= 0) {
         pool.n_workers = cs_pool_n_processors();

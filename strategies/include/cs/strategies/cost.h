@@ -14,8 +14,8 @@
  * of a max-plus system does not decrease when a duration grows or a wait is added: the result is a lower
  * bound of the simulated step.
  *
- * A strategy outside cs_stage_cost_covers gets what its trace says: memory, and the computing of the busiest
- * rank as a weaker bound, in a millisecond instead of microseconds.
+ * A strategy outside cs_stage_cost_covers gets what its trace says (cost_trace.c): exact memory and a weaker
+ * bound, in a millisecond instead of microseconds.
  */
 #ifndef CS_STRATEGIES_COST_H
 #define CS_STRATEGIES_COST_H
@@ -38,8 +38,9 @@ struct cs_estimate {
     int64_t peak_memory_bytes; /* of the fullest rank, as the ledger has it; runtime's reserve included.
                                   A lower bound when devices differ */
     double state_bytes;        /* of that, the model state of the fullest rank */
-    bool compute_only; /* the closed form does not cover the strategy (cs_stage_cost_covers): the time is
-                          what its busiest rank computes, which is a weaker bound and no guess */
+    bool is_coarse; /* the parts do not cover the strategy (cs_stage_cost_covers, lists apart): computing,
+                       tensor- and context-parallel collectives and the filling of the pipeline
+                       alone; a weaker bound and no guess */
 };
 
 struct cs_cost; /* opaque: parts of strategies, kept by what they depend on */

@@ -13,7 +13,7 @@ enum cs_lack {
     CS_LACK_NOTHING,    /* within 0.1 % */
     CS_LACK_INTER,      /* flows of several collectives or ranks share links between nodes */
     CS_LACK_INTRA,      /* ... inside nodes */
-    CS_LACK_EVERYTHING, /* not covered: only computing is known, neither communication nor waiting */
+    CS_LACK_EVERYTHING, /* no closed form: only computing, tensor parallelism, the filling of the pipeline */
     CS_N_LACKS
 };
 extern const char *const cs_lack_names[]; /* in words */

@@ -44,6 +44,7 @@ enum cs_search_mode {
 /** Zero-initialised: all processors, no limits, silent. Pointers are borrowed. */
 struct cs_search_options {
     int32_t n_workers;         /* 0 = one a processor */
+    struct cs_remote *remote;  /* workers elsewhere (cs/pool/remote.h); NULL = processes here */
     const volatile bool *stop; /* set by a signal handler; may be NULL */
     cs_progress_fn progress;   /* after every candidate; may be NULL */
     void *progress_context;
@@ -58,6 +59,7 @@ struct cs_ranked {
     int64_t candidate; /* index in the space */
     double score;      /* @unit of the objective, negated when lower is better */
     struct cs_metrics metrics;
+    int32_t algorithm_set; /* cs_study_algorithm_set; 0 unless results were merged */
 };
 
 /** Why candidates fell away, counted. */
@@ -109,6 +111,16 @@ struct cs_search_result {
 CS_MUST_CHECK cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
                                       const struct cs_space *space, const struct cs_search_options *options,
                                       struct cs_err *err);
+/** Work for a search on another machine, whose driver has cs_search_options.remote: evaluate candidates that
+ * come over `fd` until it closes. The study and the space are the driver's own; `hash` (cs_search_hash)
+ * tells. */
+void cs_search_serve(int fd, uint64_t hash, const struct cs_study *study, const struct cs_space *space,
+                     const struct cs_search_options *options);
+/** Hash of the candidates, to be mixed with one of everything else that results depend on. */
+uint64_t cs_search_hash(const struct cs_space *space, uint64_t study_hash);
+/** Add what a search of the same space with another set of collective algorithms has found, and empty it:
+ * counts add up, rankings become one, complete if both are. `more` ranks with algorithm set `set`. */
+void cs_search_result_merge(struct cs_search_result *result, struct cs_search_result *more, int32_t set);
 /** Safe on a zeroed struct and twice. */
 void cs_search_result_release(struct cs_search_result *result);
 

@@ -61,8 +61,10 @@ struct cs_constraints {
 
 /** How the platform behaves and which algorithms its collectives take. Lists live in the study's arenas. */
 struct cs_runtime {
-    enum cs_algorithm algorithm[CS_N_COLLS]; /* `collectives`: auto where the study is silent */
-    int32_t n_slow_devices;                  /* `faults.slow_devices`: {device: times slower} */
+    enum cs_algorithm
+        algorithm[CS_N_COLLS];    /* `collectives`: auto where the study is silent, the first of a list */
+    uint32_t choices[CS_N_COLLS]; /* those of a list, a bit (1u << enum cs_algorithm) each; 0 = no list */
+    int32_t n_slow_devices;       /* `faults.slow_devices`: {device: times slower} */
     const struct cs_slow_device *slow_devices;
     int32_t n_slow_links; /* `faults.slow_links`: {link: share of its bandwidth}; 0 = dead */
     const struct cs_slow_link *slow_links;
@@ -163,6 +165,12 @@ CS_MUST_CHECK cs_status cs_study_pin(struct cs_study *study, const char *text, s
  *  with the rule in words. */
 CS_MUST_CHECK cs_status cs_study_strategy(const struct cs_study *study, const char *text,
                                           struct cs_strategy *strategy, struct cs_err *err);
+
+/** Combinations of collective algorithms that the study's lists leave open, at least 1; and combination
+ * `index` of them, in which collectives without a list keep what they have. */
+int32_t cs_study_n_algorithm_sets(const struct cs_study *study);
+void cs_study_algorithm_set(const struct cs_study *study, int32_t index,
+                            enum cs_algorithm algorithm[CS_N_COLLS]);
 
 /** Complete `options` with what the study says; what they say already wins. */
 void cs_study_run_options(const struct cs_study *study, struct cs_run_options *options);

@@ -40,6 +40,7 @@ struct cs_pool_options {
     size_t record_bytes;       /* plain bytes, no pointers */
     double job_limit_s;        /* wall clock of one job, 0 = none */
     double time_limit_s;       /* wall clock of the whole run, 0 = none: then as after *stop */
+    struct cs_remote *remote;  /* workers elsewhere (remote.h), in place of processes here; NULL = none */
     const volatile bool *stop; /* set by a signal handler: no new jobs, children are ended; may be NULL */
 };
 
