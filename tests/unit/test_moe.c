@@ -292,6 +292,20 @@ START_TEST(test_ulysses)
         ck_assert_int_eq(bytes, ((2 + backward) * 32 + 2 * 8) * head);
     }
     cs_trace_free(trace);
+    /* Fewer key-value heads than ranks: each rank gets a copy of one, as if there were a head for each. */
+    trace = workload_trace(&model, &training, "cp=16,cp_kind=ulysses");
+    int64_t repeated;
+    int32_t m = workload_count(
+        trace, workload_block(trace, 0, "forward"),
+        (struct workload_filter){.coll = IS(CS_COLL_ALL_TO_ALL), .comm = "cp", .layer = IS(1)}, &repeated);
+    ck_assert_int_eq(m, 4);
+    ck_assert_int_eq(repeated, (2 * 32 + 2 * 16) * (head / 4));
+    m = workload_count(trace, workload_block(trace, 0, "backward"),
+                       (struct workload_filter){.coll = IS(CS_COLL_ALL_TO_ALL), .comm = "cp", .layer = IS(1)},
+                       &repeated);
+    ck_assert_int_eq(m, 5);
+    ck_assert_int_eq(repeated, (3 * 32 + 2 * 16) * (head / 4));
+    cs_trace_free(trace);
     cs_model_release(&model);
 }
 END_TEST
@@ -308,7 +322,8 @@ START_TEST(test_rules)
         {true, "dp=2,ep=16", "ep-fits"},
         {false, "dp=4,ep=4", "ep-fits"},
         {false, "cp=3", "cp-fits"},
-        {false, "cp=16,cp_kind=ulysses", "ulysses-heads"},
+        {false, "cp=64,cp_kind=ulysses", "ulysses-heads"},
+        {false, "cp=16,cp_kind=ulysses", NULL},
         {false, "cp=8,cp_kind=ulysses", NULL},
         {false, "cp=4,mp=2,sp=true", NULL},
     };
@@ -342,7 +357,7 @@ static Suite *moe_suite(void)
     TCase *context = tcase_create("context");
     tcase_add_test(context, test_ring);
     tcase_add_test(context, test_ulysses);
-    tcase_add_loop_test(context, test_rules, 0, 9);
+    tcase_add_loop_test(context, test_rules, 0, 10);
     suite_add_tcase(suite, context);
     return suite;
 }
