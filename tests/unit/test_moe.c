@@ -136,6 +136,10 @@ START_TEST(test_both_directions)
     ck_assert_double_eq_tol(bytes[1] / plain[0], (2.0 * (8 - 4 + 2) - 1) / 16, 1e-12);
     ck_assert_int_eq(n_bare, 0);
     cs_trace_free(trace);
+    trace = workload_trace(&model, &training, "dp=4,pp=4,ep=4,schedule=dualpipe,op=4,zero=2");
+    count_exchanges(trace, 1, bytes, &n_bare);
+    ck_assert_double_eq_tol(bytes[1] / plain[0], (2.0 * (8 - 4 + 2) - 1) / 16, 1e-12);
+    cs_trace_free(trace);
     /* Where waits of other communication would be mixed up, passes stay one after the other. */
     trace = workload_trace(&model, &training, "dp=4,pp=4,ep=4,schedule=dualpipe,op=4,zero=3");
     count_exchanges(trace, 1, bytes, &n_bare);
