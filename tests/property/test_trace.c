@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#define N_CASES 6000
+#define N_CASES 12000
 #define N_SEEDS 4
 #define N_MODELS 5
 
@@ -114,6 +114,8 @@ START_TEST(test_random)
                                         workload_gpt(12, 256, 8, 1024), workload_moe(12, false),
                                         workload_moe(9, true)};
     int n_built = 0;
+    int n_of_schedule[CS_N_SCHEDULES] = {0};
+    int n_joined = 0; /* with expert communication of one direction under the other */
     models[2].dropout_frac = 0;
     models[2].tied_embedding = false;
     cs_rng_init(&rng, (uint64_t)_i, 1);
@@ -158,10 +160,19 @@ START_TEST(test_random)
         bool once =
             strategy.mp <= model->n_kv_heads && (model->kv_lora_rank == 0 || strategy.sp || strategy.mp == 1);
         check_trace(trace, &training, once, name);
+        for (int32_t e = 0; e < trace->n_events; e++) {
+            n_joined += strcmp(trace->event_names[e], "ep done") == 0;
+        }
         cs_trace_free(trace);
         n_built++;
+        n_of_schedule[strategy.schedule]++;
     }
     ck_assert_int_gt(n_built, N_CASES / N_SEEDS / 10);
+    for (int32_t i = 0; i < CS_N_SCHEDULES; i++) {
+        ck_assert_msg(n_of_schedule[i] > 10, "schedule %s: %d traces", cs_schedule_names[i],
+                      n_of_schedule[i]);
+    }
+    ck_assert_int_gt(n_joined, 0);
     cs_model_release(&models[0]);
 }
 END_TEST

@@ -216,7 +216,7 @@ static void emit_regions(struct cs_planner *p, struct cs_oplist *list, int32_t i
             done[region] = true;
             const struct cs_region *r = &p->regions[region];
             int32_t label = cs__builder_label(p->builder, p->segment->nodes[r->first].label);
-            cs__oplist_alloc(list, CS_MEM_ACTIVATIONS, r->bytes, label);
+            cs__oplist_alloc(list, CS_MEM_BUFFERS, r->bytes, label);
             emit_forward(p, list, r->first, r->last, CS_PHASE_RECOMPUTE);
         }
     }
@@ -231,7 +231,7 @@ static void build_backward(struct cs_planner *p, struct cs_plan *plan, enum half
     bool done[CS_REGIONS_MAX] = {false};
     cs__oplist_alloc(list, CS_MEM_BUFFERS, plan->backward_temp_bytes, label);
     if (full) {
-        cs__oplist_alloc(list, CS_MEM_ACTIVATIONS, plan->recomputed_bytes, label);
+        cs__oplist_alloc(list, CS_MEM_BUFFERS, plan->recomputed_bytes, label);
         emit_forward(p, list, 0, segment->n_nodes - 1, CS_PHASE_RECOMPUTE);
     }
     if (segment->out != CS_NO_TENSOR) {
@@ -248,13 +248,13 @@ static void build_backward(struct cs_planner *p, struct cs_plan *plan, enum half
         }
         for (int32_t r = 0; r < p->n_regions; r++) {
             if (done[r] && p->regions[r].first == i) {
-                cs__oplist_free_mem(list, CS_MEM_ACTIVATIONS, p->regions[r].bytes, label);
+                cs__oplist_free_mem(list, CS_MEM_BUFFERS, p->regions[r].bytes, label);
             }
         }
     }
-    cs__oplist_free_mem(list, CS_MEM_BUFFERS, plan->backward_temp_bytes, label);
-    cs__oplist_free_mem(list, CS_MEM_ACTIVATIONS, plan->saved_bytes + (full ? plan->recomputed_bytes : 0),
+    cs__oplist_free_mem(list, CS_MEM_BUFFERS, plan->backward_temp_bytes + (full ? plan->recomputed_bytes : 0),
                         label);
+    cs__oplist_free_mem(list, CS_MEM_ACTIVATIONS, plan->saved_bytes, label);
     if (half == HALF_INPUT) {
         cs__oplist_alloc(list, CS_MEM_ACTIVATIONS, plan->late_bytes, label);
     }

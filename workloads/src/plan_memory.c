@@ -23,10 +23,15 @@ int64_t cs__planner_stored_bytes(const struct cs_planner *planner, int32_t tenso
     return layout_bytes(planner, tensor, &planner->stored[tensor]);
 }
 
+/** Another cut of the same, copies of heads not counted. */
 static bool is_exchange(const struct cs_planner *p, int32_t tensor, const struct cs_layout *used)
 {
-    return !cs__layout_equal(used, &p->produced[tensor], &p->segment->tensors[tensor]) &&
-           layout_bytes(p, tensor, used) == layout_bytes(p, tensor, &p->produced[tensor]);
+    const struct cs_sharding *sharding = p->builder->costing.sharding;
+    const struct cs_tensor *t = &p->segment->tensors[tensor];
+    const struct cs_layout *made = &p->produced[tensor];
+    return !cs__layout_equal(used, made, t) &&
+           layout_bytes(p, tensor, used) * cs__sharding_copies(sharding, t, made) ==
+               layout_bytes(p, tensor, made) * cs__sharding_copies(sharding, t, used);
 }
 
 /** Producers, last uses, layouts. A kept tensor stays as its producer left it; a sum cannot be kept, so then

@@ -72,7 +72,8 @@ static bool ulysses_heads(const struct subject *x)
 {
     const int64_t ranks = (int64_t)x->s->cp * x->s->mp;
     return x->s->cp == 1 || x->s->cp_kind != CS_CP_ULYSSES ||
-           (x->model->n_heads % ranks == 0 && x->model->n_kv_heads % ranks == 0) ||
+           (x->model->n_heads % ranks == 0 &&
+            (x->model->n_kv_heads % ranks == 0 || ranks % x->model->n_kv_heads == 0)) ||
            REFUSE(x, "Ulysses shares %lld heads and %lld key-value heads over cp*mp = %lld ranks",
                   (long long)x->model->n_heads, (long long)x->model->n_kv_heads, (long long)ranks);
 }

@@ -248,8 +248,10 @@ int32_t cs__sharding_moves(const struct cs_sharding *sharding, const struct cs_t
             if (to_axis >= 0) {
                 now.cut[to_axis] |= dim;
             }
-            if (coll == CS_COLL_ALL_GATHER) {
-                elements = cs__sharding_elements(sharding, tensor, &now);
+            int64_t after = cs__sharding_elements(sharding, tensor, &now);
+            if (coll == CS_COLL_ALL_GATHER || (coll == CS_COLL_ALL_TO_ALL && after > elements)) {
+                /* Of an exchange: heads that several ranks get a copy of are repeated before it. */
+                elements = after;
             }
             moves[n++] = (struct cs_move){.coll = coll, .dim = dim, .elements = elements};
         }

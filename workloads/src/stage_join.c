@@ -6,7 +6,7 @@
 bool cs__stage_joins(const struct cs_stage *stage)
 {
     const struct cs_strategy *s = &stage->builder->strategy;
-    return cs__builder_group_size(stage->builder, CS_GROUP_EP) > 1 && s->zero == 1 && !s->swap_activations &&
+    return cs__builder_group_size(stage->builder, CS_GROUP_EP) > 1 && s->zero < 3 && !s->swap_activations &&
            !s->fused_tp && s->half_batches < 2;
 }
 

@@ -21,13 +21,17 @@ void cs_trace_free(struct cs_trace *trace)
     }
 }
 
+/* Forward: first or not. Backward: last or not, times 0, 1 or 2 outstanding. */
+#define N_VARIANTS 6
+
 /** The program of a stage under construction: blocks that have been made, by what tells them apart. */
 struct maker {
     struct cs_builder *builder;
     struct cs_stage stage;
     struct cs_spread spread;
-    int32_t *blocks;         /* [chunk][part][kind][variant]; -1 = not yet */
-    int32_t joined[2][2][2]; /* [chunk of the forward pass][first][last]; block + 1, 0 = not yet */
+    int32_t *blocks;                  /* [chunk][part][kind][variant]; -1 = not yet */
+    int32_t joined[2][2][N_VARIANTS]; /* [chunk of the forward pass][its variant][the other's]; block + 1, 0 =
+                                         not yet */
     struct cs_oplist list;
     int32_t n_units;     /* a chunk's micro-batches times parts */
     int32_t outstanding; /* see struct cs_pass_kind */
@@ -35,8 +39,6 @@ struct maker {
         int32_t forward, weight; /* passes so far */
     } done[CS_PLACES_MAX];
 };
-/* Forward: first or not. Backward: last or not, times 0, 1 or 2 outstanding. */
-#define N_VARIANTS 6
 
 static const char *block_name(const struct maker *m, const struct cs_chunk *chunk,
                               const struct cs_pass_kind *pass, char *buf, size_t buf_bytes)
@@ -115,7 +117,6 @@ static int32_t joined_block(struct maker *m, const struct cs_slot *slots)
     struct cs_pass_kind passes[2];
     for (int32_t i = 0; i < 2; i++) {
         passes[i] = next_pass(m, &slots[i], &variants[i]);
-        CS_ASSERT(variants[i] < 2);
     }
     int32_t *block = &m->joined[slots[0].chunk][variants[0]][variants[1]];
     if (*block == 0) {

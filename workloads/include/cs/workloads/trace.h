@@ -50,8 +50,8 @@ enum cs_mem {
     CS_MEM_WEIGHTS,
     CS_MEM_GRADIENTS,
     CS_MEM_OPTIMIZER,
-    CS_MEM_ACTIVATIONS,
-    CS_MEM_BUFFERS, /* communication buffers and temporaries */
+    CS_MEM_ACTIVATIONS, /* kept from a forward pass to its backward pass */
+    CS_MEM_BUFFERS,     /* communication buffers and temporaries, what recomputation makes again among them */
     CS_N_MEMS
 };
 extern const char *const cs_mem_names[];
