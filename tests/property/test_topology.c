@@ -229,9 +229,11 @@ START_TEST(test_large_routes)
 }
 END_TEST
 
-/* Bisection: every NIC of the first half sends to its counterpart in the second half at once. */
+/* Bisection: every NIC of the first half sends to its counterpart in the second half at once: the one as far
+ * from the middle when rows of devices are mirrored, else the one half the cluster on. */
 struct bisection {
     int32_t n_devices;
+    int32_t mirrored_row; /* devices a row; 0 = not mirrored */
     double want_s;
 };
 
@@ -259,7 +261,9 @@ static void check_bisection(void *data)
     for (int32_t i = 0; i < half; i++) {
         snprintf(name, sizeof name, "%s%d", endpoint, (int)i);
         pairs[2 * i] = sg_host_by_name(name);
-        snprintf(name, sizeof name, "%s%d", endpoint, (int)(i + half));
+        int32_t row = b->mirrored_row;
+        int32_t to = row > 0 ? (b->n_devices / row - 1 - i / row) * row + i % row : i + half;
+        snprintf(name, sizeof name, "%s%d", endpoint, (int)to);
         pairs[2 * i + 1] = sg_host_by_name(name);
         actors[i] = sg_actor_init("send", pairs[2 * i]);
         sg_actor_set_data(actors[i], pairs + 2 * i);
@@ -281,15 +285,23 @@ static const struct {
     int32_t n_nodes, leaf_ports;
     double oversubscription;
     double narrower; /* than the NICs of a half */
+    int32_t dims[3];
+    int32_t mirrored_nodes; /* nodes a row */
 } bisections[] = {
-    {CS_TOPOLOGY_FAT_TREE, 8, 64, 4, 1},  /* one leaf */
-    {CS_TOPOLOGY_FAT_TREE, 16, 16, 1, 1}, /* a spine */
-    {CS_TOPOLOGY_FAT_TREE, 16, 16, 4, 4},
-    {CS_TOPOLOGY_FAT_TREE, 64, 8, 3, 3}, /* pods under a core */
-    {CS_TOPOLOGY_RAIL, 16, 16, 4, 1},    /* counterparts share a rail */
-    {CS_TOPOLOGY_RAIL, 16, 8, 4, 4},     /* and here they do not */
-    {CS_TOPOLOGY_SUPERNODE, 16, 64, 1, 1},
-    {CS_TOPOLOGY_TORUS, 2, 64, 1, 1}, /* the two directions of a ring of two meet: all of the NICs' rate */
+    {CS_TOPOLOGY_FAT_TREE, 8, 64, 4, 1, {0}, 0},  /* one leaf */
+    {CS_TOPOLOGY_FAT_TREE, 16, 16, 1, 1, {0}, 0}, /* a spine */
+    {CS_TOPOLOGY_FAT_TREE, 16, 16, 4, 4, {0}, 0},
+    {CS_TOPOLOGY_FAT_TREE, 64, 8, 3, 3, {0}, 0}, /* pods under a core */
+    {CS_TOPOLOGY_RAIL, 16, 16, 4, 1, {0}, 0},    /* counterparts share a rail */
+    {CS_TOPOLOGY_RAIL, 16, 8, 4, 4, {0}, 0},     /* and here they do not */
+    {CS_TOPOLOGY_SUPERNODE, 16, 64, 1, 1, {0}, 0},
+    {CS_TOPOLOGY_TORUS, 2, 64, 1, 1, {0}, 0}, /* the two directions of a ring of two meet: all of the NICs'
+                                                 rate */
+    {CS_TOPOLOGY_TORUS, 4, 64, 1, 2, {4, 1, 1}, 1}, /* two cuts of half a node's rate, two nodes a half */
+    {CS_TOPOLOGY_TORUS, 16, 64, 1, 4, {4, 4, 1}, 4},
+    {CS_TOPOLOGY_TORUS, 64, 64, 1, 6, {4, 4, 4}, 16},
+    {CS_TOPOLOGY_DRAGONFLY, 8, 64, 1, 1, {2, 2, 2}, 0}, /* one global link between two groups */
+    {CS_TOPOLOGY_DRAGONFLY, 8, 64, 3, 3, {2, 2, 2}, 0},
 };
 
 START_TEST(test_bisection)
@@ -301,8 +313,9 @@ START_TEST(test_bisection)
     spec.leaf_ports = bisections[_i].leaf_ports;
     spec.oversubscription_frac = bisections[_i].oversubscription;
     spec.inter_latency_s = spec.hop_latency_s = 0;
+    memcpy(spec.dims, bisections[_i].dims, sizeof spec.dims);
     write_spec(&spec);
-    struct bisection b = {cs_topology_n_devices(&spec),
+    struct bisection b = {cs_topology_n_devices(&spec), bisections[_i].mirrored_nodes * spec.devices_per_node,
                           BISECTION_BYTES * bisections[_i].narrower / spec.inter_bytes_per_s};
     ck_assert_int_eq(in_simgrid("npu0", check_bisection, &b), 0);
 }

@@ -94,6 +94,9 @@ int cs__cmd_calibrate(int argc, char **argv)
     struct cs_err err = {0};
     struct cs__validate_args args = {0};
     struct cs__bench bench = {0};
+    if (cs__calibrates_profile(argc, argv)) {
+        return cs__calibrate_profile(argc, argv);
+    }
     cs__validate_parse(&args, true, argc, argv);
     CS_TRY(cs__bench_load(&bench, &args, &err));
     cs__catch_signals();

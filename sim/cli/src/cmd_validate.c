@@ -91,9 +91,12 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
     static const struct argp calibrate_argp = {
         calibrate_options,
         parse,
-        "CASES.csv",
+        "CASES.csv\n--profile DIR --chip NAME",
         "Fit figures of chips and of training software to published runs, and say which of them the runs "
-        "determine.\v" CS__EXIT_STATUS_DOC,
+        "determine.\v"
+        "With --profile, fit a chip to the kernels of profiler output instead: `clustersim calibrate "
+        "--profile . "
+        "--help`. " CS__EXIT_STATUS_DOC,
         children,
         NULL,
         NULL};

@@ -20,6 +20,10 @@ struct cs__validate_args {
 };
 void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc, char **argv);
 
+/** `calibrate --profile DIR`: fits to profiler output instead of cases. @return the exit status. */
+bool cs__calibrates_profile(int argc, char **argv);
+int cs__calibrate_profile(int argc, char **argv);
+
 /** Cases, and hardware and software to run them on. Zero-initialise; cs__bench_release. */
 struct cs__bench {
     struct cs__hardware hardware;

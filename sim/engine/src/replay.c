@@ -448,6 +448,8 @@ static void find_hosts(struct cs__sim *sim)
     struct cs__system *s = sim->system;
     sim->from = CS_ARENA_NEW(&s->arena, sg_host_t, s->n_flow_classes + 1);
     sim->to = CS_ARENA_NEW(&s->arena, sg_host_t, s->n_flow_classes + 1);
+    struct cs__sg_hosts hosts;
+    cs__sg_hosts_make(&hosts);
     for (int32_t f = 0; f < s->n_flow_classes; f++) {
         const struct cs__flow_class *class = &s->flow_classes[f];
         if (class->sim_pair < 0) {
@@ -455,17 +457,17 @@ static void find_hosts(struct cs__sim *sim)
         }
         if (sim->real) {
             const struct cs__flow_site *flow = &s->flows[class->rep];
-            sim->from[f] = sg_host_by_name(cs_platform_endpoint(s->platform, flow->src, flow->dst));
-            sim->to[f] = sg_host_by_name(cs_platform_endpoint(s->platform, flow->dst, flow->src));
+            sim->from[f] = cs__sg_hosts_find(&hosts, cs_platform_endpoint(s->platform, flow->src, flow->dst));
+            sim->to[f] = cs__sg_hosts_find(&hosts, cs_platform_endpoint(s->platform, flow->dst, flow->src));
         } else {
             char name[16];
             snprintf(name, sizeof name, "h%d", class->sim_pair / sim->n_hosts);
-            sim->from[f] = sg_host_by_name(name);
+            sim->from[f] = cs__sg_hosts_find(&hosts, name);
             snprintf(name, sizeof name, "h%d", class->sim_pair % sim->n_hosts);
-            sim->to[f] = sg_host_by_name(name);
+            sim->to[f] = cs__sg_hosts_find(&hosts, name);
         }
     }
-    sim->home = sg_host_by_name(sim->real ? s->platform->devices[0].host : "h0");
+    sim->home = cs__sg_hosts_find(&hosts, sim->real ? s->platform->devices[0].host : "h0");
 }
 
 /* On the platform itself SimGrid has to be told about slow links; the quotient was written with them. */

@@ -165,6 +165,7 @@ struct probe {
     int64_t n_pairs;
     const char *simgrid_cfg;
     struct cs__answer *answer;
+    struct cs__sg_hosts hosts;
 };
 
 struct wire_link {
@@ -196,7 +197,7 @@ static void wire_put(struct wire_buffer *buffer, const void *data, size_t bytes)
 
 static sg_host_t host_or_end(const struct probe *probe, const char *name)
 {
-    sg_host_t host = sg_host_by_name(name);
+    sg_host_t host = cs__sg_hosts_find(&probe->hosts, name);
     if (!host) {
         struct cs_err err = {0};
         struct cs_loc loc = {probe->platform->xml_path, 0, 0};
@@ -263,6 +264,7 @@ static cs_status probe_child(void *context, struct cs__answer *answer, struct cs
     probe->answer = answer;
     cs__sg_init(probe->simgrid_cfg);
     simgrid_load_platform(probe->platform->xml_path);
+    cs__sg_hosts_make(&probe->hosts);
     cs__sg_actor("routes", host_or_end(probe, probe->platform->devices[0].host), probe_actor, probe);
     simgrid_run();
     return cs_err_set(err, CS_E_ENGINE, CS_NOLOC, "SimGrid did not run the route query");

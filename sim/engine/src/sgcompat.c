@@ -1,6 +1,8 @@
 #include "sgcompat_priv.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <xbt/dynar.h>
 
 /* network/optim: SimGrid's default, Lazy, solves again only what it takes to have changed, and of many flows
@@ -61,6 +63,34 @@ int32_t cs__sg_route(sg_host_t from, sg_host_t to, sg_link_t *links, int32_t max
 }
 
 #endif
+
+static int compare_hosts(const void *a, const void *b)
+{
+    return strcmp(sg_host_get_name(*(const sg_host_t *)a), sg_host_get_name(*(const sg_host_t *)b));
+}
+
+void cs__sg_hosts_make(struct cs__sg_hosts *hosts)
+{
+    hosts->n = sg_host_count();
+    hosts->sorted = sg_host_list();
+    qsort(hosts->sorted, hosts->n, sizeof *hosts->sorted, compare_hosts);
+}
+
+sg_host_t cs__sg_hosts_find(const struct cs__sg_hosts *hosts, const char *name)
+{
+    size_t from = 0;
+    size_t to = hosts->n;
+    while (from < to) {
+        size_t at = from + (to - from) / 2;
+        int order = strcmp(sg_host_get_name(hosts->sorted[at]), name);
+        if (order == 0) {
+            return hosts->sorted[at];
+        }
+        from = order < 0 ? at + 1 : from;
+        to = order < 0 ? to : at;
+    }
+    return NULL;
+}
 
 sg_actor_t cs__sg_actor(const char *name, sg_host_t host, void (*code)(int, char **), void *data)
 {

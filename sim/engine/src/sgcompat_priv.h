@@ -22,6 +22,15 @@
  *  CM02, no TCP effects), small stacks. `extra` is one more "--cfg=" item or NULL. Once a process. */
 void cs__sg_init(const char *extra);
 
+/** The loaded platform's hosts, by name. SimGrid's own look-up goes through the zones one by one. */
+struct cs__sg_hosts {
+    size_t n;
+    sg_host_t *sorted;
+};
+void cs__sg_hosts_make(struct cs__sg_hosts *hosts);
+/** NULL when there is none of that name. */
+sg_host_t cs__sg_hosts_find(const struct cs__sg_hosts *hosts, const char *name);
+
 /** Links of the route between two hosts; only from inside a running simulation (zones are sealed then).
  *  Returns their number, writes at most `max`. */
 int32_t cs__sg_route(sg_host_t from, sg_host_t to, sg_link_t *links, int32_t max);
