@@ -17,9 +17,21 @@ cs_status cs__analytic_check(const struct cs_run_options *options, struct cs_err
                        : options->n_slow_devices > 0 ? "slow devices"
                        : options->n_slow_links > 0   ? "slow links"
                                                      : NULL;
-    return what ? cs_err_set(err, CS_E_INPUT, CS_NOLOC,
-                             "fidelity 'analytic' knows nothing of %s: use folded or full", what)
-                : CS_OK;
+    if (what) {
+        return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                          "fidelity 'analytic' knows nothing of %s: use folded or full", what);
+    }
+    for (int32_t i = 0; i < CS_N_COLLS; i++) {
+        enum cs_algorithm algorithm = options->algorithm[i];
+        if (algorithm != CS_ALGO_AUTO && algorithm != CS_ALGO_RING && algorithm != CS_ALGO_MESH) {
+            return cs_err_set(
+                err, CS_E_INPUT, CS_NOLOC,
+                "fidelity 'analytic' takes auto, ring or mesh for %s: which groups '%s' suits is found "
+                "by folded or full",
+                cs_coll_names[i], cs_algorithm_names[algorithm]);
+        }
+    }
+    return CS_OK;
 }
 
 cs_status cs__analytic(const struct cs_simulator *simulator, const struct cs_strategy *strategy,

@@ -17,8 +17,13 @@ static cs_status read_collectives(struct cs_study *study, const struct cs_yaml_n
         bool is_list = item->kind == CS_YAML_LIST && item->n > 0;
         for (int32_t k = 0; k < (is_list ? item->n : 1); k++) {
             int32_t algorithm = 0;
-            CS_TRY(cs_yaml_choice(is_list ? item->items[k] : item, cs_algorithm_names, block->keys[i]->text,
-                                  &algorithm, err));
+            const struct cs_yaml_node *choice = is_list ? item->items[k] : item;
+            CS_TRY(cs_yaml_choice(choice, cs_algorithm_names, block->keys[i]->text, &algorithm, err));
+            const char *why = cs_coll_never((enum cs_coll)coll, (enum cs_algorithm)algorithm);
+            if (why) {
+                st = cs_err_set(err, CS_E_INPUT, choice->loc, "%s: %s", cs_coll_names[coll], why);
+                goto out;
+            }
             study->runtime.choices[coll] |= is_list ? UINT32_C(1) << algorithm : 0;
             if (k == 0) {
                 study->runtime.algorithm[coll] = (enum cs_algorithm)algorithm;
@@ -40,6 +45,13 @@ static cs_status read_slow_devices(struct cs_study *study, const struct cs_yaml_
         CS_TRY(cs_yaml_int(map->keys[i], 0, study->platform.n_devices - 1, "slow device", &device, err));
         CS_TRY(cs_yaml_real(map->items[i], 1, 1e6, "times slower", &list[i].factor, err));
         list[i].device = (int32_t)device;
+        for (int32_t k = 0; k < i; k++) {
+            if (list[k].device == list[i].device) {
+                st = cs_err_set(err, CS_E_INPUT, map->keys[i]->loc, "slow device %d is given twice",
+                                (int)device);
+                goto out;
+            }
+        }
     }
     study->runtime.slow_devices = list;
     study->runtime.n_slow_devices = map->n;

@@ -78,18 +78,25 @@ extern const struct argp cs__json_argp;   /* --json only; input: struct cs__outp
 
 /** Options that say how to run. */
 #define CS__FAULTS_MAX 64
+/** An option of a run as a study's key. */
+struct cs__said {
+    char key[96];
+    char value[32];
+};
 struct cs__run_args {
     struct cs_run_options options;
     struct cs_slow_device slow_devices[CS__FAULTS_MAX];
     struct cs_slow_link slow_links[CS__FAULTS_MAX];
     char link_names[CS__FAULTS_MAX][64];
     const char *link_shares[CS__FAULTS_MAX];
-    char link_keys[CS__FAULTS_MAX][96];
+    int32_t n_said;
+    struct cs__said said[3 * CS__FAULTS_MAX];
 };
 extern const struct argp cs__run_argp; /* input: struct cs__run_args */
-/** Let the study say which links are slow (`faults.slow_links`), as a described platform is wired without its
- *  dead links. A name with a dot, which is no key, stays an option of the run. */
-void cs__slow_links_to_study(struct cs__run_args *run, struct cs__study_args *study);
+/** Let the study say what was said of collectives, jitter, slow devices and slow links: there a word of the
+ * command line wins over the file's, "auto" and 0 too, and a described platform is wired without its dead
+ * links. A link whose name has a dot, which is no key, stays an option of the run. */
+void cs__run_to_study(struct cs__run_args *run, struct cs__study_args *study);
 
 /** Parse argv as subcommand `name` ("clustersim search"); exits on --help (0) and wrong usage (2). */
 void cs__parse(const struct argp *argp, const char *name, int argc, char **argv, void *input);

@@ -457,7 +457,7 @@ int cs__cmd_search(int argc, char **argv)
     bool is_worker = false;
     struct session session = {.args = &args, .study = &study, .space = &space};
     parse_args(&args, argc, argv);
-    cs__slow_links_to_study(&args.run, &args.study);
+    cs__run_to_study(&args.run, &args.study);
     if (args.misrank) {
         CS_TRY(choose_enumeration(&args, &err));
     }

@@ -204,7 +204,7 @@ int cs__cmd_simulate(int argc, char **argv)
     struct cs_err err = {0};
     struct cs_study study = {0};
     parse_args(&args, argc, argv);
-    cs__slow_links_to_study(&args.run, &args.study);
+    cs__run_to_study(&args.run, &args.study);
     if (args.mindformers) {
         static struct cs__mindformers config;
         CS_TRY(cs__mindformers_apply(&config, args.mindformers, args.output.quiet, &args.study, &err));

@@ -181,7 +181,7 @@ int cs__cmd_sweep(int argc, char **argv)
     struct cs__progress progress = {0};
     struct cs_point *points = NULL;
     parse_args(&args, argc, argv);
-    cs__slow_links_to_study(&args.run, &args.study);
+    cs__run_to_study(&args.run, &args.study);
     struct cs_study_source source = {
         .path = args.study.study, .n_overrides = args.study.n_overrides, .overrides = args.study.overrides};
     CS_TRY(cs__data_dir(&arena, &source.data_dir, &err));

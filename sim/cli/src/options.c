@@ -254,8 +254,22 @@ const struct argp cs__json_argp = {json_options, parse_output, NULL, NULL, NULL,
 /* ---- run ------------------------------------------------------------------------------------------------
  */
 
+/* Note an option as the study's key that it is; of two of one key the last wins. */
+static void say(struct cs__run_args *run, const char *block, const char *key, double value, const char *word)
+{
+    if (run->n_said < (int32_t)(sizeof run->said / sizeof run->said[0])) {
+        struct cs__said *said = &run->said[run->n_said++];
+        (void)snprintf(said->key, sizeof said->key, "%s.%s", block, key);
+        if (word) {
+            (void)snprintf(said->value, sizeof said->value, "%s", word);
+        } else {
+            (void)snprintf(said->value, sizeof said->value, "%.17g", value);
+        }
+    }
+}
+
 /* "all-reduce=ring" */
-static void set_collective(struct cs_run_options *options, struct argp_state *state, const char *text)
+static void set_collective(struct cs__run_args *args, struct argp_state *state, const char *text)
 {
     char kind[32] = "";
     const char *equals = strchr(text, '=');
@@ -267,7 +281,8 @@ static void set_collective(struct cs_run_options *options, struct argp_state *st
     memcpy(kind, text, len);
     int32_t coll = cs__option_choice(state, kind, cs_coll_names, "collective");
     int32_t algorithm = cs__option_choice(state, equals + 1, cs_algorithm_names, "collective algorithm");
-    options->algorithm[coll] = (enum cs_algorithm)algorithm;
+    args->options.algorithm[coll] = (enum cs_algorithm)algorithm;
+    say(args, "collectives", kind, 0, cs_algorithm_names[algorithm]);
 }
 
 /* "NAME=FACTOR": the name goes to `name`, the factor is returned. */
@@ -299,8 +314,13 @@ static void add_slow_device(struct cs__run_args *args, struct argp_state *state,
                    CS__FAULTS_MAX);
         return;
     }
-    args->slow_devices[args->options.n_slow_devices++] =
-        (struct cs_slow_device){(int32_t)cs__option_int(state, name, 0, INT32_MAX, "slow device"), factor};
+    int32_t device = (int32_t)cs__option_int(state, name, 0, INT32_MAX, "slow device");
+    int32_t at = 0;
+    while (at < args->options.n_slow_devices && args->slow_devices[at].device != device) {
+        at++; /* given again: the last counts */
+    }
+    args->slow_devices[at] = (struct cs_slow_device){device, factor};
+    args->options.n_slow_devices += at == args->options.n_slow_devices;
     args->options.slow_devices = args->slow_devices;
 }
 
@@ -322,7 +342,7 @@ static void add_slow_link(struct cs__run_args *args, struct argp_state *state, c
     args->options.slow_links = args->slow_links;
 }
 
-void cs__slow_links_to_study(struct cs__run_args *run, struct cs__study_args *study)
+static void say_links(struct cs__run_args *run)
 {
     int32_t n = run->options.n_slow_links;
     for (int32_t i = 0; i < n; i++) {
@@ -331,11 +351,28 @@ void cs__slow_links_to_study(struct cs__run_args *run, struct cs__study_args *st
         }
     }
     for (int32_t i = 0; i < n; i++) {
-        (void)snprintf(run->link_keys[i], sizeof run->link_keys[i], "faults.slow_links.%s",
-                       run->link_names[i]);
-        cs__study_args_set(study, run->link_keys[i], run->link_shares[i]);
+        say(run, "faults.slow_links", run->link_names[i], 0, run->link_shares[i]);
     }
     run->options.n_slow_links = 0;
+}
+
+void cs__run_to_study(struct cs__run_args *run, struct cs__study_args *study)
+{
+    struct cs_run_options *options = &run->options;
+    for (int32_t i = 0; i < options->n_slow_devices; i++) {
+        char rank[16];
+        (void)snprintf(rank, sizeof rank, "%d", (int)options->slow_devices[i].device);
+        say(run, "faults.slow_devices", rank, options->slow_devices[i].factor, NULL);
+    }
+    say_links(run);
+    for (int32_t i = 0; i < run->n_said; i++) {
+        cs__study_args_set(study, run->said[i].key, run->said[i].value);
+    }
+    options->n_slow_devices = 0;
+    options->jitter_frac = 0;
+    for (int32_t i = 0; i < CS_N_COLLS; i++) {
+        options->algorithm[i] = CS_ALGO_AUTO;
+    }
 }
 
 static error_t parse_run(int key, char *arg, struct argp_state *state)
@@ -350,7 +387,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
         args->options.view = (enum cs_view)cs__option_choice(state, arg, cs_view_names, "view");
         return 0;
     case OPT_COLLECTIVE:
-        set_collective(&args->options, state, arg);
+        set_collective(args, state, arg);
         return 0;
     case OPT_SLOW_DEVICE:
         add_slow_device(args, state, arg);
@@ -363,6 +400,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
         if (args->options.jitter_frac > 1) {
             argp_error(state, "'--jitter %s': expected 0 to 1", arg);
         }
+        say(args, "faults", "jitter", args->options.jitter_frac, NULL);
         return 0;
     case OPT_SEED:
         args->options.seed = (uint64_t)cs__option_int(state, arg, 0, INT64_MAX, "seed");

@@ -83,6 +83,16 @@ static const char *hierarchical_refuses(enum cs_coll coll, enum cs_algorithm alg
     return cs__flat_algorithm(between_nodes(coll, algorithm))->refuses(coll, nodes->n_nodes);
 }
 
+const char *cs_coll_never(enum cs_coll coll, enum cs_algorithm algorithm)
+{
+    enum { ANY_GROUP = 4 }; /* a power of two: what is refused there is refused everywhere */
+    if (algorithm == CS_ALGO_AUTO) {
+        return NULL;
+    }
+    enum cs_algorithm flat = is_hierarchical(algorithm) ? between_nodes(coll, algorithm) : algorithm;
+    return cs__flat_algorithm(flat)->refuses(coll, ANY_GROUP);
+}
+
 const char *cs_coll_refuses(enum cs_coll coll, enum cs_algorithm algorithm,
                             const struct cs_platform *platform, const int32_t *members, int32_t n_members)
 {

@@ -31,6 +31,9 @@ enum cs_algorithm {
 };
 extern const char *const cs_algorithm_names[]; /* "auto", "ring", "mesh", ...; NULL-terminated */
 
+/** Why an algorithm never does a kind of collective, whatever the group; NULL when it can for some group. */
+const char *cs_coll_never(enum cs_coll coll, enum cs_algorithm algorithm);
+
 struct cs_flow {
     int32_t src, dst; /* positions in the member list */
     double bytes;     /* of one round */
