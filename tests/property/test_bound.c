@@ -73,6 +73,8 @@ static void random_model(struct cs_model *model, struct cs_training *training)
         .bucket_bytes = 16e6 * (1 << pick(4)),
         .clip_gradient = pick(2),
         .flash_attention = pick(2),
+        .scatter_messages = pick(2),
+        .blocking_sends = pick(2),
     };
 }
 
