@@ -159,16 +159,24 @@ bool cs_chip_has_dtype(const struct cs_chip *chip, enum cs_dtype dtype)
     return !isnan(chip->peak_flop_per_s[dtype]);
 }
 
+/* Tiles that libraries have kernels for. A tile of a x b loads (a + b) operands for every a b products, which
+ * hides less of the loading the smaller it is: time x (1 + load (1 / a + 1 / b)), relative to the largest
+ * tile. Load: fitted on training_runs.csv (8 of 0, 8, 16 and 32), elements. */
+#define TILE_LOAD 8.0
+
 double cs_chip_wave_frac(int64_t m, int64_t n, int64_t batch, double n_cores)
 {
-    static const double tiles[][2] = {{128.0, 256.0}, {256.0, 128.0}, {128.0, 128.0}};
+    static const double tiles[][2] = {{128.0, 256.0}, {256.0, 128.0}, {128.0, 128.0},
+                                      {128.0, 64.0},  {64.0, 128.0},  {64.0, 64.0}};
     CS_ASSERT(m > 0 && n > 0 && batch > 0 && n_cores > 0.0);
     double best = 0.0;
+    double useful = (double)m * (double)n * (double)batch;
+    double largest = 1.0 + TILE_LOAD * (1.0 / tiles[0][0] + 1.0 / tiles[0][1]);
     for (int32_t t = 0; t < CS_COUNT(tiles); t++) {
         double n_tiles = ceil((double)m / tiles[t][0]) * ceil((double)n / tiles[t][1]) * (double)batch;
         double waves = ceil(n_tiles / n_cores);
-        double useful = (double)m * (double)n * (double)batch;
-        double frac = useful / (waves * n_cores * tiles[t][0] * tiles[t][1]);
+        double load = 1.0 + TILE_LOAD * (1.0 / tiles[t][0] + 1.0 / tiles[t][1]);
+        double frac = useful / (waves * n_cores * tiles[t][0] * tiles[t][1]) * largest / load;
         best = frac > best ? frac : best;
     }
     return best;

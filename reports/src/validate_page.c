@@ -171,18 +171,19 @@ static void ranks_table(FILE *out, const struct cs_errors *errors)
 
 static void figures_table(FILE *out, const struct cs_calibration *calibration)
 {
-    (void)fputs("\n## Fitted figures\n\n| of | figure | drawn to | fitted | one standard error "
-                "|\n|---|---|---|---|---|\n",
-                out);
+    (void)fputs(
+        "\n## Fitted figures\n\nDetermined: how much of the prior's variance the runs took away; figures "
+        "below 50 % are what they were drawn to.\n\n"
+        "| of | figure | drawn to | fitted | one standard error | determined |\n|---|---|---|---|---|---|\n",
+        out);
     for (int32_t i = 0; i < calibration->n_figures; i++) {
         const struct cs_fit_figure *f = &calibration->figures[i];
         (void)fprintf(out, "| %s | %s | %.4g | %.4g | ", f->owner, f->key, f->start, f->value);
-        if (f->uncertainty_frac < 1) {
-            (void)fprintf(out, "%.0f %%%s |\n", 100 * f->uncertainty_frac,
-                          f->uncertainty_frac < 0.25 ? "" : " (hardly determined)");
-        } else {
-            (void)fputs("not determined |\n", out);
+        if (f->uncertainty_frac < 10) {
+            (void)fprintf(out, "%.0f %% ", 100 * f->uncertainty_frac);
         }
+        (void)fprintf(out, "| %.0f %%%s |\n", 100 * f->determined_frac,
+                      f->determined_frac < CS_DETERMINED_FRAC ? " (no)" : "");
     }
 }
 

@@ -99,12 +99,12 @@ void cs_report_calibrate_text(FILE *out, const struct cs_calibration *calibratio
     for (int32_t i = 0; i < calibration->n_figures; i++) {
         const struct cs_fit_figure *f = &calibration->figures[i];
         (void)fprintf(out, "%-24s %-30s %12.4g %12.4g  ", f->owner, f->key, f->start, f->value);
-        if (f->uncertainty_frac < 0.25) {
-            (void)fprintf(out, "%.1f %%\n", 100 * f->uncertainty_frac);
-        } else if (isfinite(f->uncertainty_frac) && f->uncertainty_frac < 1) {
-            (void)fprintf(out, "%.0f %%: hardly determined\n", 100 * f->uncertainty_frac);
-        } else {
+        if (f->determined_frac < CS_DETERMINED_FRAC) {
             (void)fprintf(out, "not determined by these cases\n");
+        } else if (f->uncertainty_frac < 10) {
+            (void)fprintf(out, "%.1f %%\n", 100 * f->uncertainty_frac);
+        } else {
+            (void)fprintf(out, "0\n");
         }
     }
 }

@@ -245,9 +245,12 @@ static void read_flags(struct reader *r)
     t->gradient_dtype = fp32 ? CS_DTYPE_FP32 : t->dtype;
     bool overlap = software->overlap_gradients || says(r, "notes", "overlap-grad-reduce");
     t->bucket_bytes = overlap ? 64e6 : ONE_BUCKET_BYTES;
+    t->scatter_messages = software->scatter_messages;
+    t->blocking_sends = software->blocking_sends;
     t->clip_gradient = true;
     t->optimizer = CS_OPT_ADAMW;
-    c->strategy.fused_tp = c->strategy.mp > 1 && strcmp(text(r, "fused_tp_comm"), "y") == 0;
+    bool fused = software->overlap_tensor_parallel || strcmp(text(r, "fused_tp_comm"), "y") == 0;
+    c->strategy.fused_tp = c->strategy.mp > 1 && fused;
     c->strategy.cp_kind = says(r, "notes", "ulysses_cp") ? CS_CP_ULYSSES : CS_CP_RING;
     const char *uneven = strstr(text(r, "notes"), "uneven stages ");
     if (uneven) {
@@ -270,7 +273,8 @@ static cs_status read_strategy(struct reader *r)
     CS_TRY(whole32(r, "micro_batch", &s->micro_batch));
     CS_TRY(whole(r, "global_batch", 1, &c->training.global_batch));
     CS_TRY(whole(r, "seq_len", 1, &c->training.seq_length));
-    s->sp = strcmp(text(r, "sp"), "y") == 0;
+    const char *sp = text(r, "sp");
+    s->sp = *sp ? strcmp(sp, "y") == 0 : c->software->overlap_tensor_parallel;
     s->schedule = s->vpp > 1 ? CS_SCHED_INTERLEAVED : CS_SCHED_1F1B;
     c->model.max_position = c->training.seq_length;
     read_recompute(r);

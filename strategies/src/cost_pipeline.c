@@ -23,6 +23,7 @@ struct pipeline {
     const struct cs__stage_times *stages;
     int32_t pp;
     int64_t m;
+    bool blocking_sends;  /* of 1F1B; a row of GPipe is a lower bound with them */
     struct place *places; /* per stage */
 };
 
@@ -37,6 +38,7 @@ static void forward(struct pipeline *p, int32_t stage, bool first, double ready_
     }
     if (stage + 1 < p->pp) {
         place->forward_s = cs__later(place->forward_s, place->free_s) + t->send_forward_s;
+        place->free_s = p->blocking_sends ? place->forward_s : place->free_s;
     }
 }
 
@@ -52,6 +54,7 @@ static void backward(struct pipeline *p, int32_t stage, bool last)
     place->lane_s = cs__later(start_s + pass->lane_start_s, ready_s + pass->lane_ready_s);
     if (stage > 0) {
         place->backward_s = cs__later(place->backward_s, place->free_s) + t->send_backward_s;
+        place->free_s = p->blocking_sends ? place->backward_s : place->free_s;
     }
 }
 
@@ -296,7 +299,9 @@ double cs__pipeline_s(const struct cs__candidate *candidate, const struct cs__st
     struct pipeline p = {.candidate = candidate,
                          .stages = stages,
                          .pp = candidate->strategy->pp,
-                         .m = candidate->n_micro_batches};
+                         .m = candidate->n_micro_batches,
+                         .blocking_sends = candidate->cost->training->blocking_sends &&
+                                           candidate->strategy->schedule == CS_SCHED_1F1B};
     p.places = cs_calloc((size_t)p.pp, sizeof *p.places);
     for (int32_t stage = 0; stage < p.pp; stage++) {
         p.places[stage].lane_s = -(double)INFINITY;

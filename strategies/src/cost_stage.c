@@ -13,28 +13,12 @@ struct pass {
     const struct cs__segment_times *times[CS_N_RECOMPUTE]; /* by recomputation; the same unless mixed */
     const struct cs_segments_cost *segments[CS_N_RECOMPUTE];
     const int32_t *group;  /* per kind */
+    double unpack_s[2];    /* forward, backward: gathering the parts of what was received */
     int64_t last_bytes[3]; /* asked last, and what it took: neighbours are mostly alike */
     struct cs__cost_coll last[3];
     int32_t nic;  /* link of what was added up; -1 = nothing yet, -2 = several links */
     double nic_s; /* traffic on it since open_pass or the last reset */
 };
-
-static void open_pass(struct pass *pass, const struct cs__candidate *candidate, int32_t stage)
-{
-    struct cs_cost *cost = candidate->cost;
-    *pass = (struct pass){
-        .candidate = candidate,
-        .stages = &cost->stages[candidate->stage].stages,
-        .stage = &cost->stages[candidate->stage].stages.stages[stage],
-        .index = stage,
-        .group = cost->layouts[candidate->layout].group[stage],
-        .nic = -1,
-    };
-    for (int32_t r = 0; r < CS_N_RECOMPUTE; r++) {
-        pass->times[r] = &cost->times[candidate->times[stage * CS_N_RECOMPUTE + r]];
-        pass->segments[r] = &cost->plans[candidate->plan[r]].segments;
-    }
-}
 
 static int32_t segment_of(const struct pass *pass, int32_t item)
 {
@@ -64,6 +48,41 @@ static double backward_s(const struct pass *pass, int32_t item)
 static const struct cs_segment_cost *segment_at(const struct pass *pass, int32_t item)
 {
     return &pass->segments[recompute_of(pass, item)]->segments[segment_of(pass, item)];
+}
+
+static int64_t sent_bytes(const struct pass *pass, int64_t bytes)
+{
+    return (bytes + pass->stages->message_parts - 1) / pass->stages->message_parts;
+}
+
+/* Time to make one again of the parts of a message. */
+static double unpack_s(const struct pass *pass, int64_t bytes)
+{
+    int64_t whole = sent_bytes(pass, bytes) * pass->stages->message_parts;
+    return cs__cost_coll(pass->candidate->cost, pass->group[CS_COST_TP], CS_COLL_ALL_GATHER, whole).time_s;
+}
+
+static void open_pass(struct pass *pass, const struct cs__candidate *candidate, int32_t stage)
+{
+    struct cs_cost *cost = candidate->cost;
+    *pass = (struct pass){
+        .candidate = candidate,
+        .stages = &cost->stages[candidate->stage].stages,
+        .stage = &cost->stages[candidate->stage].stages.stages[stage],
+        .index = stage,
+        .group = cost->layouts[candidate->layout].group[stage],
+        .nic = -1,
+    };
+    for (int32_t r = 0; r < CS_N_RECOMPUTE; r++) {
+        pass->times[r] = &cost->times[candidate->times[stage * CS_N_RECOMPUTE + r]];
+        pass->segments[r] = &cost->plans[candidate->plan[r]].segments;
+    }
+    if (pass->stages->message_parts > 1) {
+        int32_t top = pass->stage->n_items - 1;
+        pass->unpack_s[0] = stage > 0 ? unpack_s(pass, segment_at(pass, 0)->in_bytes) : 0;
+        pass->unpack_s[1] =
+            stage + 1 < pass->stages->n_stages ? unpack_s(pass, segment_at(pass, top)->out_bytes) : 0;
+    }
 }
 
 /* A collective of one of three uses, remembered while the size stays the same. */
@@ -120,7 +139,7 @@ static double reduce_s(struct pass *pass, int32_t bucket, bool last)
 static double run_forward(struct pass *pass, double start_s, double ready_s)
 {
     const struct cs_stage_cost *stage = pass->stage;
-    double now_s = cs__later(start_s, ready_s);
+    double now_s = cs__later(start_s, ready_s) + pass->unpack_s[0];
     if (!pass->stages->gather_always) {
         for (int32_t item = 0; item < stage->n_items; item++) {
             now_s += forward_s(pass, item);
@@ -146,7 +165,7 @@ static double run_backward(struct pass *pass, double start_s, double ready_s, bo
     const struct cs_stage_cost *stage = pass->stage;
     bool reduces = stages->reduces && (last || stages->scatter_always);
     int32_t top = stage->n_items - 1;
-    double now_s = cs__later(start_s, ready_s);
+    double now_s = cs__later(start_s, ready_s) + pass->unpack_s[1];
     double gathered_s = stages->gather_always ? start_s + gather_s(pass, top) : -(double)INFINITY;
     double scattered_s[2] = {-(double)INFINITY, -(double)INFINITY}; /* of the bucket before last, the last */
     for (int32_t item = top; item >= 0; item--) {
@@ -185,11 +204,15 @@ static struct cs__pass backward_pass(struct pass *pass, bool last)
     if (pass->stages->scatter_always) {
         out.lane_start_s = cs__later(out.lane_start_s, out.nic_s);
     }
+    /* What it is ready for may be its buffers, which it waits for after it has unpacked. */
+    double unpacked_s = pass->stages->scatter_always ? pass->unpack_s[1] : 0;
     if (pass->stages->gather_always) {
+        pass->unpack_s[1] -= unpacked_s;
         out.end_ready_s = run_backward(pass, never, 0, last, &out.lane_ready_s);
+        pass->unpack_s[1] += unpacked_s;
     } else {
-        out.end_ready_s = out.end_start_s; /* the two moments are one */
-        out.lane_ready_s = out.lane_start_s;
+        out.end_ready_s = out.end_start_s - unpacked_s; /* else the two moments are one */
+        out.lane_ready_s = out.lane_start_s - unpacked_s;
     }
     return out;
 }
@@ -213,12 +236,12 @@ void cs__stage_times(const struct cs__candidate *candidate, int32_t index, struc
     out->backward_last = differs ? backward_pass(&pass, true) : out->backward;
     if (index + 1 < pass.stages->n_stages) {
         int64_t bytes = segment_at(&pass, stage->n_items - 1)->out_bytes;
-        out->send_forward_s = layout->send_latency_s[index] + (double)bytes / layout->send_bytes_per_s[index];
+        out->send_forward_s = layout->send_latency_s[index] + (double)sent_bytes(&pass, bytes) / layout->send_bytes_per_s[index];
     }
     if (index > 0) {
         int64_t bytes = segment_at(&pass, 0)->in_bytes;
         out->send_backward_s =
-            layout->back_latency_s[index - 1] + (double)bytes / layout->back_bytes_per_s[index - 1];
+            layout->back_latency_s[index - 1] + (double)sent_bytes(&pass, bytes) / layout->back_bytes_per_s[index - 1];
     }
 }
 
@@ -227,7 +250,7 @@ double cs__stage_first_forward_s(const struct cs__candidate *candidate, int32_t 
     struct pass pass;
     open_pass(&pass, candidate, index);
     const struct cs_stage_cost *stage = pass.stage;
-    double now_s = ready_s;
+    double now_s = ready_s + pass.unpack_s[0];
     double gathered_s = 0;
     for (int32_t item = 0; item < stage->n_items; item++) {
         const struct cs_bucket_cost *bucket = &stage->buckets[stage->bucket_of[item]];

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-const char *const cs_software_figure_keys[] = {"kernel_time",     "pointwise_traffic", "host_launch",
-                                               "collective_time", "step_overhead",     NULL};
+const char *const cs_software_figure_keys[] = {"kernel_time", "pointwise_traffic", "attention_time",
+                                               "host_launch", "collective_time",   "step_overhead",
+                                               NULL};
 
 static cs_status read_figures(struct cs_softwares *list, struct cs_software *s,
                               const struct cs_yaml_node *map, struct cs_err *err)
@@ -40,10 +41,20 @@ out:
 static cs_status read_one(struct cs_softwares *list, struct cs_software *s, const char *name,
                           const struct cs_yaml_node *map, struct cs_err *err)
 {
-    static const char *const allowed[] = {
-        "title",          "pattern",           "source",      "flash_attention",
-        "fp32_gradients", "overlap_gradients", "gpt_dropout", "vocab",
-        "vocab_multiple", "figures",           NULL};
+    static const char *const allowed[] = {"title",
+                                          "pattern",
+                                          "source",
+                                          "flash_attention",
+                                          "fp32_gradients",
+                                          "overlap_gradients",
+                                          "scatter_messages",
+                                          "blocking_sends",
+                                          "overlap_tensor_parallel",
+                                          "gpt_dropout",
+                                          "vocab",
+                                          "vocab_multiple",
+                                          "figures",
+                                          NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *figures = NULL;
     const char *title = name;
@@ -67,6 +78,9 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     CS_TRY(cs_yaml_opt_bool(map, "flash_attention", &s->flash, err));
     CS_TRY(cs_yaml_opt_bool(map, "fp32_gradients", &s->fp32_gradients, err));
     CS_TRY(cs_yaml_opt_bool(map, "overlap_gradients", &s->overlap_gradients, err));
+    CS_TRY(cs_yaml_opt_bool(map, "scatter_messages", &s->scatter_messages, err));
+    CS_TRY(cs_yaml_opt_bool(map, "blocking_sends", &s->blocking_sends, err));
+    CS_TRY(cs_yaml_opt_bool(map, "overlap_tensor_parallel", &s->overlap_tensor_parallel, err));
     CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab", 1, 1 << 24, &s->vocab, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab_multiple", 1, 1 << 16, &s->vocab_multiple, err));
@@ -144,6 +158,7 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
         "file.\n"
         "#   kernel_time        time of every kernel\n"
         "#   pointwise_traffic  memory traffic of norms, activations, softmax (kernels that are not fused)\n"
+        "#   attention_time     time of fused attention kernels\n"
         "#   host_launch        host's time to launch a kernel\n"
         "#   collective_time    time on the links\n"
         "#   step_overhead      a step's fixed cost: data, loss scaling, logging\n\nsoftware:\n",
@@ -158,8 +173,10 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
         write_quoted(s->source, stream);
         (void)fprintf(stream,
                       "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
+                      "    scatter_messages: %s\n    blocking_sends: %s\n    overlap_tensor_parallel: %s\n"
                       "    gpt_dropout: %g\n    vocab: %lld\n    vocab_multiple: %lld\n    figures:\n",
                       word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients),
+                      word(s->scatter_messages), word(s->blocking_sends), word(s->overlap_tensor_parallel),
                       s->gpt_dropout_frac, (long long)s->vocab, (long long)s->vocab_multiple);
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
             bool seconds = f == CS_SOFTWARE_STEP_OVERHEAD;
@@ -174,10 +191,12 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
 void cs_software_apply(const struct cs_software *software, struct cs_chip *chip)
 {
     double time = software->figure[CS_SOFTWARE_KERNEL_TIME];
+    double attention = software->figure[CS_SOFTWARE_ATTENTION_TIME];
     double traffic = software->figure[CS_SOFTWARE_POINTWISE_TRAFFIC];
     for (int32_t k = 0; k < CS_N_OPKINDS; k++) {
         bool pointwise = k >= CS_OPKIND_SOFTMAX && k <= CS_OPKIND_GATHER;
-        chip->opkind_peak_frac[k] /= time;
+        bool fused = k == CS_OPKIND_FLASH_FORWARD || k == CS_OPKIND_FLASH_BACKWARD;
+        chip->opkind_peak_frac[k] /= time * (fused ? attention : 1);
         chip->opkind_memory_frac[k] /= time * (pointwise ? traffic : 1);
     }
     chip->host_launch_s *= software->figure[CS_SOFTWARE_HOST_LAUNCH];

@@ -128,6 +128,8 @@ START_TEST(test_random)
         training.bucket_bytes = cs_rng_below(&rng, 2) ? 64e6 : 1e6;
         training.dtype = (enum cs_dtype)PICK(CS_DTYPE_BF16, CS_DTYPE_BF16, CS_DTYPE_FP32, CS_DTYPE_FP8);
         training.gradient_fp32_sync = cs_rng_below(&rng, 2) == 1;
+        training.scatter_messages = cs_rng_below(&rng, 2) == 1;
+        training.blocking_sends = cs_rng_below(&rng, 2) == 1;
         training.gradient_dtype = (enum cs_dtype)PICK(CS_DTYPE_FP32, CS_DTYPE_BF16);
         training.optimizer = (enum cs_optimizer)PICK(CS_OPT_ADAMW, CS_OPT_SGD, CS_OPT_MUON);
         struct cs_strategy strategy = random_strategy(&rng);

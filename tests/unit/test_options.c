@@ -139,6 +139,44 @@ START_TEST(test_gradient_sync)
 }
 END_TEST
 
+/* Of a message between stages each of mp ranks sends a part, and the receiver gathers the whole; under
+ * sequence parallel the ranks' parts are apart already. */
+START_TEST(test_scattered_messages)
+{
+    static const struct {
+        const char *strategy;
+        bool scatter;
+        int32_t parts;
+        int32_t n_gathers; /* more than without, in a forward pass */
+    } rows[] = {{"mp=4,pp=2", false, 1, 0}, {"mp=4,pp=2", true, 4, 1}, {"mp=4,pp=2,sp=true", true, 4, 0}};
+    int64_t whole = training.seq_length * model.hidden * cs_dtype_bytes(training.dtype);
+    int64_t sent = 0;
+    training.scatter_messages = rows[_i].scatter;
+    struct cs_trace *trace = workload_trace(&model, &training, rows[_i].strategy);
+    training.scatter_messages = false;
+    struct cs_trace *plain = workload_trace(&model, &training, rows[_i].strategy);
+    for (int32_t b = 0; b < trace->n_blocks; b++) {
+        for (int32_t i = 0; i < trace->blocks[b].n_ops; i++) {
+            const struct cs_op *op = &trace->blocks[b].ops[i];
+            if (op->type == CS_OP_SEND) {
+                ck_assert_int_eq(op->bytes, whole / rows[_i].parts);
+                sent += op->bytes;
+            }
+        }
+    }
+    ck_assert_int_gt(sent, 0);
+    struct cs_trace_totals with;
+    struct cs_trace_totals without;
+    cs_trace_program_totals(trace, 1, &with);
+    cs_trace_program_totals(plain, 1, &without);
+    double n_micro_batches = (double)training.global_batch;
+    ck_assert_double_eq_tol(with.coll_bytes[CS_COLL_ALL_GATHER] - without.coll_bytes[CS_COLL_ALL_GATHER],
+                            rows[_i].n_gathers * n_micro_batches * (double)whole, 1);
+    cs_trace_free(trace);
+    cs_trace_free(plain);
+}
+END_TEST
+
 START_TEST(test_optimizers)
 {
     /* Bytes a parameter: weight 2, gradient 4, master copy 4, AdamW's two moments 8, one of SGD and Muon 4.
@@ -204,6 +242,7 @@ static Suite *options_suite(void)
     tcase_add_test(c, test_offload);
     tcase_add_test(c, test_swap);
     tcase_add_loop_test(c, test_gradient_sync, 0, 3);
+    tcase_add_loop_test(c, test_scattered_messages, 0, 3);
     tcase_add_loop_test(c, test_optimizers, 0, 3);
     tcase_add_test(c, test_fp8);
     suite_add_tcase(suite, c);

@@ -208,11 +208,16 @@ static struct cs_op_cost matmul(int64_t m, int64_t n, int64_t k)
 
 START_TEST(test_wave_frac)
 {
-    assert_near(cs_chip_wave_frac(128, 256, 1, 24.0), 1.0 / 12.0, 1e-12); /* two small tiles */
+    /* A tile of 64 x 64 loads 8 (1/64 + 1/64) = 0.25 of its products, one of 128 x 256 8 (1/128 + 1/256). */
+    const double small = 1.09375 / 1.25;
+    const double middle = 1.09375 / 1.125;
+    assert_near(cs_chip_wave_frac(128, 256, 1, 24.0), small * 8.0 / 24.0, 1e-12); /* eight smallest tiles */
     assert_near(cs_chip_wave_frac(128, 256, 24, 24.0), 1.0, 1e-12);
-    assert_near(cs_chip_wave_frac(128, 256, 25, 24.0), 25.0 / 36.0, 1e-12); /* 50 small tiles, 3 waves */
+    /* 200 smallest tiles, 9 waves; 50 of 128 x 128 would take 3 waves, 0.675. */
+    assert_near(cs_chip_wave_frac(128, 256, 25, 24.0), small * 200.0 / 216.0, 1e-12);
+    assert_near(cs_chip_wave_frac(128, 128, 24, 24.0), middle, 1e-12);
     assert_near(cs_chip_wave_frac(256, 128, 24, 24.0), 1.0, 1e-12);
-    assert_near(cs_chip_wave_frac(1, 1, 1, 1.0), 1.0 / 16384.0, 1e-12);
+    assert_near(cs_chip_wave_frac(1, 1, 1, 1.0), small / 4096.0, 1e-12);
     ck_assert_double_gt(cs_chip_wave_frac(32768, 32768, 1, 24.0), 0.99);
     for (int64_t m = 1; m < 5000; m += 37) {
         double frac = cs_chip_wave_frac(m, 4096, 1, 20.0);

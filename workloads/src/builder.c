@@ -193,21 +193,12 @@ uint8_t cs__builder_chan(struct cs_builder *builder, struct cs_channel channel)
 
 uint8_t cs__builder_event(struct cs_builder *builder, enum cs_event event)
 {
-    static const char *const names[CS_N_EVENTS] = {"gradient ready",
-                                                   "gradient scattered",
-                                                   "gradients reduced",
-                                                   "weights gathered",
-                                                   "gather ready",
-                                                   "gather done",
-                                                   "output ready",
-                                                   "input gradient ready",
-                                                   "keys ready",
-                                                   "tp ready",
-                                                   "tp done",
-                                                   "host ready",
-                                                   "host done",
-                                                   "ep ready",
-                                                   "ep done"};
+    static const char *const names[CS_N_EVENTS] = {
+        "gradient ready", "gradient scattered",  "gradients reduced", "weights gathered",
+        "gather ready",   "gather done",         "output ready",      "input gradient ready",
+        "output sent",    "input gradient sent", "keys ready",        "tp ready",
+        "tp done",        "host ready",          "host done",         "ep ready",
+        "ep done"};
     if (builder->event_index[event] < 0) {
         builder->event_index[event] = builder->trace->n_events++;
         builder->event_names[builder->event_index[event]] = names[event];

@@ -61,6 +61,8 @@ enum cs_event {
     CS_EVENT_GATHER_DONE,
     CS_EVENT_SEND_FORWARD,
     CS_EVENT_SEND_BACKWARD,
+    CS_EVENT_SENT_FORWARD, /* messages that computing waits for */
+    CS_EVENT_SENT_BACKWARD,
     CS_EVENT_RING,
     CS_EVENT_TP_READY, /* half-batches, fused products */
     CS_EVENT_TP_DONE,

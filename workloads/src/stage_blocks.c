@@ -90,6 +90,12 @@ static void drop_gathered(const struct cs_chunk *chunk, struct cs_oplist *list, 
                         cs__builder_label(chunk->stage->builder, "weights"));
 }
 
+int64_t cs__message_parts(const struct cs_builder *builder)
+{
+    const struct cs_strategy *s = &builder->strategy;
+    return builder->training->scatter_messages && !s->sp ? s->mp : 1;
+}
+
 /** Hand on the output, or the gradient of the input. */
 static void emit_send(const struct cs_chunk *chunk, struct cs_oplist *list, bool backward, int64_t bytes)
 {
@@ -101,15 +107,28 @@ static void emit_send(const struct cs_chunk *chunk, struct cs_oplist *list, bool
     }
     emit_event(stage, list, CS_OP_RECORD, CS_LANE_COMPUTE, event);
     emit_event(stage, list, CS_OP_WAIT, lane, event);
+    int64_t parts = cs__message_parts(stage->builder);
     cs__emit_message(stage->builder, list, CS_OP_SEND, chunk->to[backward],
-                     backward ? CS_PHASE_BACKWARD : CS_PHASE_FORWARD, bytes);
+                     backward ? CS_PHASE_BACKWARD : CS_PHASE_FORWARD, (bytes + parts - 1) / parts);
+    if (stage->builder->training->blocking_sends) {
+        enum cs_event sent = backward ? CS_EVENT_SENT_BACKWARD : CS_EVENT_SENT_FORWARD;
+        emit_event(stage, list, CS_OP_RECORD, lane, sent);
+        emit_event(stage, list, CS_OP_WAIT, CS_LANE_COMPUTE, sent);
+    }
 }
 
 static void emit_receive(const struct cs_chunk *chunk, struct cs_oplist *list, bool backward, int64_t bytes)
 {
-    if (chunk->receives[backward]) {
-        cs__emit_message(chunk->stage->builder, list, CS_OP_RECV, chunk->from[backward],
-                         backward ? CS_PHASE_BACKWARD : CS_PHASE_FORWARD, bytes);
+    struct cs_builder *builder = chunk->stage->builder;
+    enum cs_phase phase = backward ? CS_PHASE_BACKWARD : CS_PHASE_FORWARD;
+    int64_t parts = cs__message_parts(builder);
+    if (!chunk->receives[backward]) {
+        return;
+    }
+    cs__emit_message(builder, list, CS_OP_RECV, chunk->from[backward], phase, (bytes + parts - 1) / parts);
+    if (parts > 1) {
+        cs__emit_collective(builder, list, CS_LANE_COMPUTE, CS_GROUP_TP, CS_COLL_ALL_GATHER, phase,
+                            "message parts", (bytes + parts - 1) / parts * parts);
     }
 }
 

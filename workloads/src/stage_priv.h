@@ -71,6 +71,10 @@ struct cs_spread {
 };
 struct cs_spread cs__spread(const struct cs_builder *builder);
 
+/** Parts that a message between stages is sent in, one by each tensor-parallel rank: 1 = all of it by each.
+ */
+int64_t cs__message_parts(const struct cs_builder *builder);
+
 /** Bytes of optimizer state per parameter: fp32 master copy (unless weights are fp32) and moments. */
 int64_t cs__optimizer_bytes(const struct cs_training *training);
 /** Chunks, items, buckets and state of a stage; arrays in the trace's arena. */

@@ -139,8 +139,9 @@ double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *co
 /** Useful share of the matrix cores' work: the product is cut into output tiles, one core computes a tile
  *  at a time, and a tile at the edge or a core in the last wave costs as much as a full one:
  *    batch m n / (waves x cores x tile), waves = ceil(batch ceil(m/tm) ceil(n/tn) / cores),
- *  for the best of the tiles 128 x 256, 256 x 128 (what the 910B's 128 KiB accumulator buffer holds in fp32)
- *  and 128 x 128. In (0, 1]; tends to 1 for large products. */
+ *  for the best of the tiles 128 x 256, 256 x 128 (what the 910B's 128 KiB accumulator buffer holds in fp32),
+ *  128 x 128, 128 x 64, 64 x 128 and 64 x 64, of which smaller ones hide less of the loading of their
+ *  operands. In (0, 1]; tends to 1 for large products. */
 double cs_chip_wave_frac(int64_t m, int64_t n, int64_t batch, double n_cores);
 
 #endif

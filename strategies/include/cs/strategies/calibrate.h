@@ -2,18 +2,20 @@
  * @file calibrate.h
  * Fit figures of chips and of training software to published runs.
  *
- * What is fitted, with bounds and with the values it is drawn to where the data say nothing, is one table in
- * calibrate_figures.c. Parts of one chip generation share their efficiencies. Objective: Huber loss of
- * log(predicted / measured), sources with many rows weighed as 50 rows, plus weak quadratic priors; minimised
- * by NLopt's LN_SBPLX on the linearised critical path (linear_priv.h), which is simulated again in every
- * round.
+ * What is fitted, with bounds and priors, is one table in calibrate_figures.c. Parts of one chip generation
+ * share their efficiencies; programs that ran on several generations tie these together, so everything is
+ * fitted at once. Objective: twice the negative logarithm of the posterior, with Huber's loss of
+ * log(predicted / measured) (5 % and more count linearly), normal priors, sources with many rows weighed as
+ * 50 rows; minimised by NLopt's LD_SLSQP on the linearised critical path (linear_priv.h), which is simulated
+ * again in every round.
  */
 #ifndef CS_STRATEGIES_CALIBRATE_H
 #define CS_STRATEGIES_CALIBRATE_H
 
 #include "cs/strategies/validate.h"
 
-#define CS_FIT_FIGURES_MAX 160
+#define CS_FIT_FIGURES_MAX 200
+#define CS_DETERMINED_FRAC 0.5 /* below it a figure is called not determined */
 
 /** One fitted figure. */
 struct cs_fit_figure {
@@ -22,7 +24,9 @@ struct cs_fit_figure {
     bool of_software;
     double start;            /* @unit the figure's */
     double value;            /* @unit the figure's */
-    double uncertainty_frac; /* of the value: one standard error of the fit; infinity = not determined */
+    double uncertainty_frac; /* of the value: one standard error of the fit; infinity = the value is 0 */
+    double determined_frac;  /* of the prior's variance: how much of it the data took away; 0 = they say
+                                nothing */
     int32_t n_cases;         /* that depend on it */
 };
 
@@ -34,11 +38,12 @@ struct cs_fit_prediction {
 };
 
 struct cs_calibration {
+    struct cs_arena arena;
     int32_t n_figures;
     struct cs_fit_figure figures[CS_FIT_FIGURES_MAX];
     int32_t n_cases; /* used */
     int32_t n_groups;
-    struct cs_fit_prediction *predictions; /* one a case; cs_calibration_release */
+    struct cs_fit_prediction *predictions; /* one a case, in the arena */
 };
 
 struct cs_calibrate_options {

@@ -17,6 +17,7 @@
 enum cs_software_figure {
     CS_SOFTWARE_KERNEL_TIME,       /* time of every kernel */
     CS_SOFTWARE_POINTWISE_TRAFFIC, /* memory traffic of norms, activations, softmax: kernels left unfused */
+    CS_SOFTWARE_ATTENTION_TIME,    /* time of fused attention kernels, whose generations differ */
     CS_SOFTWARE_HOST_LAUNCH,       /* host's time for a kernel */
     CS_SOFTWARE_COLLECTIVE_TIME,   /* time on the links */
     CS_SOFTWARE_STEP_OVERHEAD,     /* seconds a step: data, loss scaling, logging */
@@ -32,6 +33,9 @@ struct cs_software {
     bool flash;                           /* fused attention unless the run says otherwise */
     bool fp32_gradients;                  /* fp16 runs sum gradients in fp32 (others always do) */
     bool overlap_gradients;               /* reductions run beside backward, bucket by bucket */
+    bool scatter_messages;                /* between stages, see struct cs_training */
+    bool blocking_sends;                  /* likewise */
+    bool overlap_tensor_parallel;         /* sequence parallel, its communication fused with the products */
     double gpt_dropout_frac;              /* of its GPT runs */
     int64_t vocab;                        /* of runs that do not state one */
     int64_t vocab_multiple;               /* a vocabulary is padded to this times mp */

@@ -91,12 +91,14 @@ struct cs_stages_cost {
     struct cs_arena arena;
     int32_t n_stages;
     struct cs_stage_cost *stages;
-    int64_t op;          /* ranks of an optimizer group */
-    int64_t dpx;         /* groups of them, context parallel ranks included */
-    bool sharded;        /* op > 1: weights are gathered at the start of a step unless gather_always */
-    bool scatter_always; /* zero >= 2: gradients are scattered in every micro-batch */
-    bool gather_always;  /* zero 3: weights are gathered for every pass of an item */
-    bool reduces;        /* there are copies at all */
+    int64_t op;            /* ranks of an optimizer group */
+    int64_t dpx;           /* groups of them, context parallel ranks included */
+    bool sharded;          /* op > 1: weights are gathered at the start of a step unless gather_always */
+    bool scatter_always;   /* zero >= 2: gradients are scattered in every micro-batch */
+    bool gather_always;    /* zero 3: weights are gathered for every pass of an item */
+    bool reduces;          /* there are copies at all */
+    int64_t message_parts; /* above 1: of a message between stages each tensor-parallel rank sends such a
+                              part, and the receivers gather them */
     int64_t weight_elt_bytes, gradient_elt_bytes;
 };
 

@@ -31,6 +31,10 @@ struct cs_training {
     int32_t n_fusion;
     int32_t fusion[CS_FUSION_MAX];
     bool gradient_fp32_sync; /* gradients are reduced in fp32 whatever their type (MindSpore's default) */
+    bool scatter_messages; /* what all mp ranks hold alike goes to the next stage in mp parts and is gathered
+                              there (Narayanan et al., arXiv 2104.04473, section 4.1) */
+    bool blocking_sends;   /* a stage computes on when its message has arrived, not beside it (Megatron-LM
+                              without overlapped point-to-point communication) */
 };
 
 enum cs_schedule {
