@@ -250,7 +250,7 @@ static void print_winner(FILE *out, const struct cs_search_report *report)
     double median = cs_report_median_tokens_per_s(result);
     if (median > 0 && result->n_ranked > 1) {
         (void)snprintf(text, sizeof text,
-                       "%.4g s a step, %+.1f %% tokens/s against the median of the %s that fit",
+                       "%.4g s a step, %+.1f %% tokens/s against the median of the %s simulated",
                        best->iteration_s, 100 * (best->tokens_per_s / median - 1),
                        cs__count(result->n_ranked, count, sizeof count));
         cs__paragraph(out, "            ", text);

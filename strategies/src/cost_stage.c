@@ -236,12 +236,13 @@ void cs__stage_times(const struct cs__candidate *candidate, int32_t index, struc
     out->backward_last = differs ? backward_pass(&pass, true) : out->backward;
     if (index + 1 < pass.stages->n_stages) {
         int64_t bytes = segment_at(&pass, stage->n_items - 1)->out_bytes;
-        out->send_forward_s = layout->send_latency_s[index] + (double)sent_bytes(&pass, bytes) / layout->send_bytes_per_s[index];
+        out->send_forward_s = layout->send_latency_s[index] +
+                              (double)sent_bytes(&pass, bytes) / layout->send_bytes_per_s[index];
     }
     if (index > 0) {
         int64_t bytes = segment_at(&pass, 0)->in_bytes;
-        out->send_backward_s =
-            layout->back_latency_s[index - 1] + (double)sent_bytes(&pass, bytes) / layout->back_bytes_per_s[index - 1];
+        out->send_backward_s = layout->back_latency_s[index - 1] +
+                               (double)sent_bytes(&pass, bytes) / layout->back_bytes_per_s[index - 1];
     }
 }
 

@@ -23,6 +23,8 @@ static const struct {
     {"DGX A100-40GB", "dgx-a100-40"},
     {"A800 SXM4 (NVLink 400 GB/s)", "dgx-a800"},
     {"H200 SXM (NVLink4, NVLS on), 1 node x8", "dgx-h200"},
+    {"H200 SXM (NVLink4), 1 node x8", "dgx-h200"},
+    {"H200 SXM (NVLink4)", "dgx-h200"},
     {"B200 SXM (NVLink5)", "dgx-b200"},
     {"Ascend 910B (HCCS full mesh)", "atlas-800t-a2"},
 };

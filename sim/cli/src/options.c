@@ -423,9 +423,9 @@ static const struct argp_option run_options[] = {
     {"slow-device", OPT_SLOW_DEVICE, "RANK=FACTOR", 0,
      "A device that computes FACTOR times slower; may be repeated", 2},
     {"slow-link", OPT_SLOW_LINK, "NAME=SHARE", 0,
-     "A link with a share of its bandwidth (0 = dead: a described platform is wired round it), named as "
-     "`links` "
-     "in the result, or both directions as in hccs0-1=0.5; may be repeated",
+     "A link with a share of its bandwidth, named as `links` in the result, or both directions as in "
+     "hccs0-1=0.5; 0 = dead: traffic goes round the whole cable or is refused (replay only refuses); may be "
+     "repeated",
      2},
     {"jitter", OPT_JITTER, "S", 0, "Spread of computing times: log-normal with this relative deviation", 2},
     {"seed", OPT_SEED, "N", 0, "Seed of the jitter", 2},
