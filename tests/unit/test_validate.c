@@ -1,3 +1,4 @@
+#include "cs/strategies/calibrate.h"
 #include "cs/strategies/errors.h"
 
 #include "cs_test.h"
@@ -186,6 +187,66 @@ START_TEST(software_is_written_as_it_is_read)
 }
 END_TEST
 
+/* Twelve runs of single devices whose times are simulated ones of a slower matrix engine: the fit finds it.
+ */
+START_TEST(calibration_finds_a_figure_again)
+{
+    static struct cs_calibration calibration; /* large */
+    const double truth = 0.62;
+    struct cs_err err = {0};
+    struct cs_arena arena = {0};
+    struct cs_catalogue *catalogue = NULL;
+    struct cs_testbed bed;
+    struct cs_cases cases;
+    struct cs_strbuf text = {0};
+    ck_assert_ok(cs_catalogue_load(CS_TEST_SOURCE_DIR "/platforms/catalogue", &catalogue, &err), &err);
+    cs_testbed_init(&bed, catalogue);
+    cs_strbuf_addf(&text, "%s", HEADER);
+    for (int32_t i = 0; i < 12; i++) {
+        cs_strbuf_addf(&text,
+                       "x%d,h100-sxm5,1,8,%s,%d,%d,%d,n,32,51200,1,1,1,n,,%d,%d,2048,none,bf16,1,nobody,\n",
+                       (int)i, i % 2 ? "GPT" : "MPT", 4 + 4 * (int)(i % 3), 4096 << i % 2, 16384 << i % 2,
+                       1 + (int)(i % 2), 16);
+    }
+    ck_assert_ok(load_text(&cases, cs_strbuf_str(&text), &err), &err);
+    struct cs_case_run *runs = CS_ARENA_NEW(&arena, struct cs_case_run, cases.n + 1);
+    struct cs_calibrate_options options = {
+        .validate = {.n_workers = 1}, .n_rounds = 2, .cross_validate = true};
+    double *place = &cs_testbed_chip(&bed, "h100")->opkind_peak_frac[CS_OPKIND_MATMUL];
+    *place = truth;
+    ck_assert_ok(cs_validate_run(&cases, &bed, &options.validate, runs, &err), &err);
+    for (int32_t i = 0; i < cases.n; i++) {
+        ck_assert_msg(runs[i].ran, "%s: %s", cases.items[i].id, runs[i].reason);
+        cases.items[i].measured_s = runs[i].simulated_s;
+    }
+    *place = 0.9;
+    ck_assert_ok(cs_calibrate(&cases, &bed, &softwares, &options, &calibration, &err), &err);
+    ck_assert_int_eq(calibration.n_cases, 12);
+    ck_assert_int_eq(calibration.n_groups, 2);
+    ck_assert_double_gt(*place, 0.9 * truth); /* kernel_time may carry a part of it */
+    ck_assert_double_lt(*place, 1.1 * truth);
+    for (int32_t i = 0; i < cases.n; i++) {
+        const struct cs_fit_prediction *p = &calibration.predictions[i];
+        double measured_s = cases.items[i].measured_s;
+        ck_assert_double_lt(fabs(p->fitted_s / measured_s - 1), 0.03);
+        ck_assert(p->predicted);
+        ck_assert_double_lt(fabs(p->held_out_s / measured_s - 1), 0.08);
+    }
+    for (int32_t i = 0; i < calibration.n_figures; i++) {
+        const struct cs_fit_figure *f = &calibration.figures[i];
+        bool unfused = strcmp(f->key, "efficiency.batch-matmul") == 0; /* attention is fused here */
+        ck_assert(!unfused || f->determined_frac < 0.01);
+        ck_assert(strcmp(f->key, "efficiency.matmul") != 0 || f->determined_frac > CS_DETERMINED_FRAC);
+    }
+    cs_calibration_release(&calibration);
+    cs_strbuf_release(&text);
+    cs_cases_release(&cases);
+    cs_testbed_release(&bed);
+    cs_catalogue_free(catalogue);
+    cs_arena_release(&arena);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("validate");
@@ -196,6 +257,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, bad_files_are_refused_at_their_line, 0, CS_COUNT(bad));
     tcase_add_test(tcase, errors_are_as_defined);
     tcase_add_test(tcase, software_is_written_as_it_is_read);
+    tcase_add_test(tcase, calibration_finds_a_figure_again);
+    tcase_set_timeout(tcase, 100);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -129,7 +129,8 @@ static cs_status check_figures(const struct cs_trace *trace, const struct cs_pla
         for (int32_t i = 0; i < trace->n_costs && chip != checked; i++) {
             const struct cs_op_cost *cost = &trace->costs[i];
             if (!isfinite(cs_chip_op_time_s(chip, cost)) ||
-                (cost->flop > 0 && !(chip->peak_flop_per_s[cost->dtype] > 0))) {
+                (cost->flop > 0 && cost->kind <= CS_OPKIND_CONV &&
+                 !(chip->peak_flop_per_s[cost->dtype] > 0))) { /* vector kinds have another roof */
                 return cs_err_set(
                     err, CS_E_INPUT, CS_NOLOC,
                     "the catalogue has no figure of chip '%s' for '%s' in %s: what it would take is not "
