@@ -323,14 +323,6 @@ out:
 static cs_status check_sets(const struct session *s, struct cs_err *err)
 {
     const struct search_args *args = s->args;
-    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
-        if (s->study->runtime.choices[coll] && args->run.options.algorithm[coll] != CS_ALGO_AUTO) {
-            return cs_err_set(
-                err, CS_E_INPUT, CS_NOLOC,
-                "the algorithm of %s is pinned on the command line and searched as a list in the study",
-                cs_coll_names[coll]);
-        }
-    }
     if (cs_study_n_algorithm_sets(s->study) > 1 && (args->misrank || s->remote)) {
         return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
                           "lists of collective algorithms are searched on one machine and without "
