@@ -174,7 +174,7 @@ START_TEST(the_search_table_reads)
         "15.3%",
         "32.0 GiB",
         "best        dp=2,mp=2,pp=1",
-        "+100.0 % tokens/s against the median of the 3 that fit",
+        "+100.0 % tokens/s against the median of the 3 simulated",
         "limited by  computing 70 %",
         "oom              1  memory: needs 90 GiB",
         "failed           2  died: e.g. dp=4: signal 6",
