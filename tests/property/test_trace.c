@@ -101,6 +101,9 @@ static void check_trace(const struct cs_trace *trace, const struct cs_training *
     ck_assert_msg(state >= trace->model_state_bytes,
                   "%s: the ranks hold %.0f bytes of state, the model has %.0f", name, state,
                   trace->model_state_bytes);
+    ck_assert_msg(state >= trace->cluster_state_bytes * (1 - 1e-9),
+                  "%s: the ranks hold %.0f bytes of state, the copies that it keeps are %.0f", name, state,
+                  trace->cluster_state_bytes);
     if (exact_flop && !training->flash_attention) {
         ck_assert_msg(flop > trace->model_flop * (1 - 1e-9) && flop < trace->model_flop * (1 + 1e-9),
                       "%s: %.17g flop, the model asks for %.17g", name, flop, trace->model_flop);

@@ -257,6 +257,7 @@ START_TEST(test_state_bytes)
     double got = trace->programs[0].state_bytes / n;
     ck_assert_double_eq_tol(got, rows[_i].bytes_per_param, 1e-6);
     ck_assert_double_eq_tol(trace->model_state_bytes, 18 * n, 1.0);
+    ck_assert_double_eq_tol(trace->cluster_state_bytes, 8 * rows[_i].bytes_per_param * n, 1.0);
     cs_trace_free(trace);
 }
 END_TEST

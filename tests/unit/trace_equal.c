@@ -107,5 +107,6 @@ void assert_traces_equal(const struct cs_trace *a, const struct cs_trace *b)
     assert_bits_equal(a->model_flop, b->model_flop);
     assert_bits_equal(a->n_tokens, b->n_tokens);
     assert_bits_equal(a->model_state_bytes, b->model_state_bytes);
+    assert_bits_equal(a->cluster_state_bytes, b->cluster_state_bytes);
     assert_bits_equal(a->attention_frac, b->attention_frac);
 }

@@ -52,6 +52,7 @@ static const struct cs__figure worth_list[] = {
     {"model_flop", CS__FIGURE_REAL, offsetof(struct cs_trace, model_flop), 0, 0, 0, NULL},
     {"tokens", CS__FIGURE_REAL, offsetof(struct cs_trace, n_tokens), 0, 0, 0, NULL},
     {"model_state_bytes", CS__FIGURE_REAL, offsetof(struct cs_trace, model_state_bytes), 0, 0, 0, NULL},
+    {"cluster_state_bytes", CS__FIGURE_REAL, offsetof(struct cs_trace, cluster_state_bytes), 0, 0, 0, NULL},
     {"attention_frac", CS__FIGURE_REAL, offsetof(struct cs_trace, attention_frac), 0, 0, 0, NULL},
 };
 const struct cs__figures cs__worth_figures = FIGURES(worth_list, 0);

@@ -2,6 +2,7 @@
 #include "schedule_priv.h"
 #include "stage_priv.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Sizes above this lose exactness as doubles and come near the end of int64_t. */
@@ -225,6 +226,38 @@ out:
     return st;
 }
 
+/* Copies of weights, gradients and optimizer states that the strategy keeps, times the model's parameters. A lower
+ * bound: norms on every tensor-parallel rank and padding come on top, and experts count once. */
+static double cluster_state_bytes(const struct cs_builder *builder)
+{
+    const struct cs_model *model = builder->model;
+    const struct cs_training *training = builder->training;
+    const struct cs_strategy *s = &builder->strategy;
+    double once = (double)cs_model_trained_params(model);
+    double dense = once; /* what every replica holds; modules that predict further tokens may hold experts too */
+    if (model->n_experts > 0) {
+        int32_t idle = model->n_experts - model->experts_per_token;
+        double unmet = (double)(cs_model_params(model) - cs_model_active_params(model));
+        dense = idle > 0 ? fmax(0, (double)cs_model_params(model) - unmet * model->n_experts / idle) : 0;
+    }
+    once -= dense;
+    double copies = (double)s->dp * s->cp;
+    const struct {
+        double bytes; /* a parameter */
+        bool sharded;
+    } states[] = {
+        {(double)cs_dtype_bytes(cs__storage_dtype(training)), s->zero >= 3},
+        {(double)cs_dtype_bytes(training->gradient_dtype), s->zero >= 2},
+        {s->offload_optimizer ? 0.0 : (double)cs__optimizer_bytes(training), true},
+    };
+    double sum = 0;
+    for (int32_t i = 0; i < CS_COUNT(states); i++) {
+        double dense_copies = states[i].sharded ? fmax(1, copies / s->op) : copies;
+        sum += states[i].bytes * (once + dense * dense_copies);
+    }
+    return sum;
+}
+
 static void fill_figures(struct cs_builder *builder)
 {
     struct cs_trace *trace = builder->trace;
@@ -235,6 +268,7 @@ static void fill_figures(struct cs_builder *builder)
     int64_t held = cs_dtype_bytes(cs__storage_dtype(training)) + cs_dtype_bytes(training->gradient_dtype) +
                    (builder->strategy.offload_optimizer ? 0 : cs__optimizer_bytes(training));
     trace->model_state_bytes = (double)cs_model_trained_params(builder->model) * (double)held;
+    trace->cluster_state_bytes = cluster_state_bytes(builder);
 }
 
 static cs_status check_limits(const struct cs_model *model, const struct cs_training *training,

@@ -277,7 +277,9 @@ cs_status cs__result_read(struct cs__system *s, const char *data, size_t bytes, 
             close_to(run->metrics.asked_bytes[f], run->metrics.carried_bytes[f], BYTES_TOLERANCE);
     }
     checks->time_accounted = time_accounted(s, run);
-    checks->state_conserved = state_bytes(s->trace) >= s->trace->model_state_bytes * (1 - BYTES_TOLERANCE);
+    checks->state_conserved =
+        state_bytes(s->trace) >=
+        fmax(s->trace->model_state_bytes, s->trace->cluster_state_bytes) * (1 - BYTES_TOLERANCE);
     checks->operations_complete = n_operations == run->metrics.n_operations;
     struct cs__span_record *records = cs_malloc((size_t)outcome.n_spans * sizeof *records + 1);
     memcpy(records, data + fixed, (size_t)outcome.n_spans * sizeof *records);
