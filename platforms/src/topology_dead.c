@@ -204,6 +204,15 @@ static bool find_single(const struct dead *dead, cs_status *st)
         *st = cut_off(dead, b, 1, "all other nodes");
         return tree && a >= 0 && a < plan->n_leaves && b >= 0 && b < plan->n_devices;
     }
+    /* a device's own port on a router, on the scale-up switch or on its torus node */
+    if ((spec->topology == CS_TOPOLOGY_DRAGONFLY &&
+         sscanf(dead->name, "group%*d_router%*d_link_%d", &b) == 1) ||
+        (spec->topology == CS_TOPOLOGY_SUPERNODE && sscanf(dead->name, "scaleup_link_%d", &b) == 1) ||
+        (spec->topology == CS_TOPOLOGY_TORUS && sscanf(dead->name, "nic%d_link", &b) == 1)) {
+        *st = cut_off(dead, b, 1,
+                      spec->topology == CS_TOPOLOGY_SUPERNODE ? "all other ranks" : "all other nodes");
+        return b >= 0 && b < plan->n_devices;
+    }
     if (sscanf(dead->name, "leaf%d_up", &a) == 1 && tree && plan->n_levels > 1 && a >= 0 &&
         a < plan->n_leaves) {
         (void)snprintf(name, sizeof name, "leaf%d_up", a);

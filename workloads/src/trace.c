@@ -226,15 +226,16 @@ out:
     return st;
 }
 
-/* Copies of weights, gradients and optimizer states that the strategy keeps, times the model's parameters. A lower
- * bound: norms on every tensor-parallel rank and padding come on top, and experts count once. */
+/* Copies of weights, gradients and optimizer states that the strategy keeps, times the model's parameters. A
+ * lower bound: norms on every tensor-parallel rank and padding come on top, and experts count once. */
 static double cluster_state_bytes(const struct cs_builder *builder)
 {
     const struct cs_model *model = builder->model;
     const struct cs_training *training = builder->training;
     const struct cs_strategy *s = &builder->strategy;
     double once = (double)cs_model_trained_params(model);
-    double dense = once; /* what every replica holds; modules that predict further tokens may hold experts too */
+    double dense =
+        once; /* what every replica holds; modules that predict further tokens may hold experts too */
     if (model->n_experts > 0) {
         int32_t idle = model->n_experts - model->experts_per_token;
         double unmet = (double)(cs_model_params(model) - cs_model_active_params(model));

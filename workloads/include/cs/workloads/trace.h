@@ -143,13 +143,13 @@ struct cs_trace {
     int32_t n_events;
     const char **event_names;
     /* What the step is worth; 0 for traces that do not say. */
-    double model_flop;        /* of all ranks, without recomputation */
-    double n_tokens;          /* @unit tokens of the step */
-    double model_state_bytes; /* weights + gradients + optimizer states of one copy of the model */
-    double cluster_state_bytes; /* the least that all ranks hold of it together, every copy that the strategy keeps
-                                   counted; a sum below it has lost something */
-    double attention_frac;    /* share of queries times keys that fused attention works on: 0.5 under a causal
-                                 mask; 0 = not known, as 1 */
+    double model_flop;          /* of all ranks, without recomputation */
+    double n_tokens;            /* @unit tokens of the step */
+    double model_state_bytes;   /* weights + gradients + optimizer states of one copy of the model */
+    double cluster_state_bytes; /* the least that all ranks hold of it together, every copy that the strategy
+                                   keeps counted; a sum below it has lost something */
+    double attention_frac; /* share of queries times keys that fused attention works on: 0.5 under a causal
+                              mask; 0 = not known, as 1 */
 };
 
 /** Generate the trace of a strategy that cs_strategy_check accepts. The caller frees with cs_trace_free.
