@@ -1,4 +1,5 @@
 #include "cli_priv.h"
+#include "pairs_priv.h"
 
 #include "cs/platforms/check.h"
 
@@ -56,26 +57,9 @@ static void parse_args(struct check_args *args, int argc, char **argv)
 #define ALL_PAIRS_DEVICES 128
 #define SAMPLE_PAIRS 20000
 
-struct pairs {
-    int64_t n;
-    int64_t cap;
-    int32_t *at; /* 2 n device numbers */
-};
-
-static void add_pair(struct pairs *pairs, int32_t a, int32_t b)
+static struct cs__route_pairs pairs_to_check(const struct cs_platform *platform)
 {
-    if (pairs->n == pairs->cap) {
-        pairs->cap = pairs->cap ? 2 * pairs->cap : 64;
-        pairs->at = cs_reallocarray(pairs->at, (size_t)pairs->cap, 2 * sizeof *pairs->at);
-    }
-    pairs->at[2 * pairs->n] = a;
-    pairs->at[2 * pairs->n + 1] = b;
-    pairs->n++;
-}
-
-static struct pairs pairs_to_check(const struct cs_platform *platform)
-{
-    struct pairs pairs = {0};
+    struct cs__route_pairs pairs = {0};
     int64_t n = platform->n_devices;
     int64_t all = n * (n - 1) / 2;
     int64_t step = n <= ALL_PAIRS_DEVICES ? 1 : all / (SAMPLE_PAIRS / 2) + 1;
@@ -83,8 +67,8 @@ static struct pairs pairs_to_check(const struct cs_platform *platform)
     for (int32_t a = 0; a < n; a++) {
         for (int32_t b = a + 1; b < n; b++, at++) {
             if (at % step == 0 || b == a + 1) {
-                add_pair(&pairs, a, b);
-                add_pair(&pairs, b, a);
+                cs__route_pairs_add(&pairs, a, b);
+                cs__route_pairs_add(&pairs, b, a);
             }
         }
     }
@@ -216,7 +200,7 @@ int cs__cmd_platform_check(int argc, char **argv)
     struct cs__hardware hardware = {0};
     struct cs_findings findings = {0};
     struct cs_routes *routes = NULL;
-    struct pairs pairs = {0};
+    struct cs__route_pairs pairs = {0};
     struct problems problems = {.list = json_array()};
     json_t *found = NULL;
     parse_args(&args, argc, argv);

@@ -1,4 +1,5 @@
 #include "cli_priv.h"
+#include "pairs_priv.h"
 
 #include "cs/base/file.h"
 #include "cs/reports/platform.h"
@@ -59,32 +60,15 @@ static void parse_args(struct show_args *args, int argc, char **argv)
     cs__parse(&argp, "clustersim platform show", argc, argv, args);
 }
 
-struct pairs {
-    int64_t n;
-    int64_t cap;
-    int32_t *at; /* 2 n device numbers */
-};
-
-static void add_pair(struct pairs *pairs, int32_t a, int32_t b)
-{
-    if (pairs->n == pairs->cap) {
-        pairs->cap = pairs->cap ? 2 * pairs->cap : 64;
-        pairs->at = cs_reallocarray(pairs->at, (size_t)pairs->cap, 2 * sizeof *pairs->at);
-    }
-    pairs->at[2 * pairs->n] = a;
-    pairs->at[2 * pairs->n + 1] = b;
-    pairs->n++;
-}
-
 /* From device 0 into its node, and to one device of each other node. */
-static struct pairs pairs_from_first(const struct cs_platform *platform)
+static struct cs__route_pairs pairs_from_first(const struct cs_platform *platform)
 {
-    struct pairs pairs = {0};
+    struct cs__route_pairs pairs = {0};
     bool *seen = cs_calloc((size_t)platform->n_nodes, sizeof *seen);
     for (int32_t i = 1; i < platform->n_devices; i++) {
         bool *node_seen = &seen[platform->devices[i].node];
         if (cs_platform_same_node(platform, 0, i) || !*node_seen) {
-            add_pair(&pairs, 0, i);
+            cs__route_pairs_add(&pairs, 0, i);
         }
         *node_seen = true;
     }
@@ -93,7 +77,7 @@ static struct pairs pairs_from_first(const struct cs_platform *platform)
 }
 
 static void measure(const struct cs_platform *platform, const struct cs_routes *routes,
-                    const struct pairs *pairs, struct cs_platform_figures *figures)
+                    const struct cs__route_pairs *pairs, struct cs_platform_figures *figures)
 {
     bool *counted = cs_calloc((size_t)cs_routes_n_links(routes), sizeof *counted);
     const double unknown = (double)NAN;
@@ -214,7 +198,7 @@ int cs__cmd_platform_show(int argc, char **argv)
     struct show_args args = {0};
     struct cs__hardware hardware = {0};
     struct cs_routes *routes = NULL;
-    struct pairs pairs = {0};
+    struct cs__route_pairs pairs = {0};
     struct cs_platform_figures figures;
     parse_args(&args, argc, argv);
     CS_TRY(cs__hardware_load(&hardware, args.platform, &err));
