@@ -221,6 +221,11 @@ void cs__mf_list_unmodelled(struct cs_mf *mf)
                  KEYS("recompute", "select_recompute", "mp_comm_recompute",
                       sliced ? "recompute_slice_activation" : "recompute"));
     list_section(mf, "swap_config", mf->swap, KEYS("swap", "default_prefetch"));
+    /* How graphs are compiled changes no operation; how much memory they may have does. */
+    list_section(mf, "context", cs_yaml_get(mf->root, "context"),
+                 KEYS("mode", "device_target", "device_id", "jit_config", "save_graphs", "save_graphs_path",
+                      "max_call_depth", "enable_graph_kernel", "graph_kernel_flags", "mempool_block_size",
+                      "affinity_cpu_list"));
     list_section(mf, "optimizer", mf->optimizer,
                  KEYS("type", "swap", "betas", "beta1", "beta2", "eps", "weight_decay", "learning_rate"));
     list_section(mf, "runner_config", mf->runner,

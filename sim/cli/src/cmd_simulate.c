@@ -207,7 +207,7 @@ int cs__cmd_simulate(int argc, char **argv)
     cs__run_to_study(&args.run, &args.study);
     if (args.mindformers) {
         static struct cs__mindformers config;
-        CS_TRY(cs__mindformers_apply(&config, args.mindformers, args.output.quiet, &args.study, &err));
+        CS_TRY(cs__mindformers_apply(&config, args.mindformers, &args.study, &err));
         args.strategy = args.strategy ? args.strategy : config.strategy;
     }
     CS_TRY(cs__load_study(&study, &args.study, &err));

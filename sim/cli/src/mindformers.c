@@ -28,17 +28,15 @@ static cs_status put_first(struct cs__study_args *args, const struct cs_override
     return CS_OK;
 }
 
-cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, bool quiet,
-                                struct cs__study_args *args, struct cs_err *err)
+cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, struct cs__study_args *args,
+                                struct cs_err *err)
 {
     cs_status st;
     struct cs_mindformers config = {0};
     struct cs_override settings[N_SETTINGS];
     int32_t n = 0;
     CS_TRY(cs_mindformers_load(&config, path, err));
-    if (!quiet) {
-        say_warnings(&config, path);
-    }
+    say_warnings(&config, path);
     (void)cs_strategy_format(&config.strategy, m->strategy, sizeof m->strategy);
     (void)snprintf(m->batch, sizeof m->batch, "%lld", (long long)config.training.global_batch);
     (void)snprintf(m->seq_length, sizeof m->seq_length, "%lld", (long long)config.training.seq_length);

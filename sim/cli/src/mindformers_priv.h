@@ -16,9 +16,9 @@ struct cs__mindformers {
     char seq_length[24];
     char fusion[16 * CS_FUSION_MAX];
 };
-/** Read `path`, list what is not modelled on standard error unless quiet, and put its settings before those
+/** Read `path`, list what is not modelled on standard error, and put its settings before those
  * in args, which win. */
-CS_MUST_CHECK cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, bool quiet,
+CS_MUST_CHECK cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path,
                                               struct cs__study_args *args, struct cs_err *err);
 
 #endif

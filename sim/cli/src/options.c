@@ -125,6 +125,16 @@ void cs__study_args_set(struct cs__study_args *args, const char *key, const char
     args->overrides[args->n_overrides++] = (struct cs_override){key, value, true};
 }
 
+/* -m and -p come before every --set, wherever they stand: `--set platform.nodes=2 -p NAME` changes NAME. */
+static void name_part(struct cs__study_args *args, const char *key, const char *value)
+{
+    cs__study_args_set(args, key, value);
+    struct cs_override part = args->overrides[args->n_overrides - 1];
+    memmove(&args->overrides[args->n_parts + 1], &args->overrides[args->n_parts],
+            (size_t)(args->n_overrides - 1 - args->n_parts) * sizeof part);
+    args->overrides[args->n_parts++] = part;
+}
+
 static void add_set(struct cs__study_args *args, struct argp_state *state, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -146,10 +156,10 @@ static error_t parse_study(int key, char *arg, struct argp_state *state)
     struct cs__study_args *args = state->input;
     switch (key) {
     case 'm':
-        cs__study_args_set(args, "model", arg);
+        name_part(args, "model", arg);
         return 0;
     case 'p':
-        cs__study_args_set(args, "platform", arg);
+        name_part(args, "platform", arg);
         return 0;
     case 's':
         add_set(args, state, arg);
