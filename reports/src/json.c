@@ -293,7 +293,8 @@ json_t *cs_report_replay_json(const struct cs_replay_report *report, const struc
 {
     const struct cs_run *run = report->run;
     json_t *object = json_object();
-    put_text(object, "status", "ok");
+    bool fits = (double)run->metrics.peak_memory_bytes <= cs_report_replay_memory_bytes(report);
+    put_text(object, "status", cs_outcome_names[fits ? CS_OUTCOME_OK : CS_OUTCOME_OOM]);
     put_metrics(object, &run->metrics, run->metrics.n_ranks, KNOWN_SHARES);
     put_text(object, "limited_by", run->metrics.limited_by);
     (void)json_object_set_new(object, "checks", checks_json(&run->metrics.checks));

@@ -2,6 +2,7 @@
 
 #include "cs/base/units.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *bytes_text(double bytes, char *buf, size_t buf_bytes)
@@ -183,10 +184,20 @@ void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report,
     cs_report_warnings(report->strategy, evaluation, report->study, add_warning, &context);
 }
 
+double cs_report_replay_memory_bytes(const struct cs_replay_report *report)
+{
+    double least_bytes = (double)INFINITY;
+    for (int32_t r = 0; r < report->trace->n_ranks; r++) {
+        least_bytes = fmin(least_bytes, report->platform->devices[r].memory_bytes);
+    }
+    return least_bytes;
+}
+
 void cs_report_replay_text(FILE *out, const struct cs_replay_report *report)
 {
     const struct cs_metrics *metrics = &report->run->metrics;
     char peak[32];
+    char device[32];
     char operations[32];
     (void)fprintf(out, "%s on %s: %d ranks\n", report->source, report->platform->name, (int)metrics->n_ranks);
     if (report->trace->n_tokens > 0) {
@@ -196,8 +207,11 @@ void cs_report_replay_text(FILE *out, const struct cs_replay_report *report)
     }
     print_shares(out, metrics);
     print_bubbles(out, report->run);
-    (void)fprintf(out, "memory      %s; rank %d at %.3g s\n",
+    double device_bytes = cs_report_replay_memory_bytes(report);
+    (void)fprintf(out, "memory      %s of %s%s; rank %d at %.3g s\n",
                   bytes_text((double)metrics->peak_memory_bytes, peak, sizeof peak),
+                  bytes_text(device_bytes, device, sizeof device),
+                  (double)metrics->peak_memory_bytes > device_bytes ? ", out of memory" : "",
                   (int)metrics->peak_memory_rank, metrics->peak_memory_at_s);
     print_categories(out, metrics);
     print_links(out, report->run);

@@ -96,6 +96,7 @@ int cs__cmd_replay(int argc, char **argv)
     struct cs_trace *trace = NULL;
     struct cs_chakra_notes notes = {0};
     struct cs_run run = {0};
+    bool fits = true;
     struct cs_report_origin origin = cs__origin("replay");
     parse_args(&args, argc, argv);
     CS_TRY(cs__hardware_load(&hardware, args.platform, &err));
@@ -109,10 +110,11 @@ int cs__cmd_replay(int argc, char **argv)
     if (cs__wants_text(&args.output)) {
         cs_report_replay_text(stdout, &report);
     }
+    fits = (double)run.metrics.peak_memory_bytes <= cs_report_replay_memory_bytes(&report);
 out:
     cs_run_release(&run);
     cs_routes_free(routes);
     cs_trace_free(trace);
     cs__hardware_release(&hardware);
-    return st == CS_OK ? 0 : cs__fail(&err);
+    return st != CS_OK ? cs__fail(&err) : fits ? 0 : cs_status_exit(CS_E_INFEASIBLE);
 }

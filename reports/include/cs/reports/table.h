@@ -48,6 +48,9 @@ struct cs_replay_report {
     const struct cs_run *run;
     bool explain_folding;
 };
+/** Least memory of the devices that the ranks run on, in bytes: a peak above it does not fit. A trace says
+ * nothing of a margin. */
+double cs_report_replay_memory_bytes(const struct cs_replay_report *report);
 
 /** The ranking (the study's `top` best), why the others are not in it, warnings, what limits the winner.
  *  `color`: ANSI emphasis. Write errors stay on the stream (ferror). */
