@@ -69,8 +69,8 @@ static void print_front(FILE *out, const struct cs_search_report *report, const 
 {
     char memory[32];
     char strategy[256];
-    (void)fputs("\nless memory for more time (nothing is both faster and smaller; closed form; on one "
-                "cluster cost is time)\n",
+    (void)fputs("\nless memory for more time (of strategies with a closed form nothing is both faster "
+                "and smaller; on one cluster cost is time)\n",
                 out);
     for (int64_t i = 0; i < e->n_front; i++) {
         (void)fprintf(out, "  %10.4g s  %10s  %s\n", e->front_s[i],

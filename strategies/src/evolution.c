@@ -29,6 +29,8 @@ struct evolution {
     int64_t n_told;
     int64_t n_parents, cap_parents;
     struct parent *parents; /* all that were ok, best first when a generation begins */
+    int64_t n_breeding;     /* of these, those that were there when the generation began: others come in the
+                               order of the workers */
     double best_score;      /* @unit of the objective */
     int32_t n_idle;         /* generations without a better one */
     bool improved;
@@ -85,7 +87,7 @@ static int64_t random_fit(struct evolution *state)
 /* The better of two of the better half. */
 static const struct cs_strategy *choose_parent(struct evolution *state)
 {
-    uint32_t half = (uint32_t)(state->n_parents + 1) / 2;
+    uint32_t half = (uint32_t)(state->n_breeding + 1) / 2;
     uint32_t a = cs_rng_below(&state->rng, half);
     uint32_t b = cs_rng_below(&state->rng, half);
     return &state->problem->space->candidates[state->parents[a < b ? a : b].candidate].strategy;
@@ -122,7 +124,7 @@ static bool is_new(const struct evolution *state, int64_t candidate)
 
 static int64_t propose(struct evolution *state)
 {
-    for (int32_t i = 0; i < ATTEMPTS && state->n_parents > 1; i++) {
+    for (int32_t i = 0; i < ATTEMPTS && state->n_breeding > 1; i++) {
         int64_t candidate = breed(state);
         if (is_new(state, candidate)) {
             return candidate;
@@ -158,6 +160,7 @@ static void begin_generation(struct evolution *state)
     if (state->n_parents > 0) {
         qsort(state->parents, (size_t)state->n_parents, sizeof *state->parents, compare_parents);
     }
+    state->n_breeding = state->n_parents;
 }
 
 static int64_t next(void *context)

@@ -105,9 +105,9 @@ struct cs_search_result {
 
 /** Search `space` as study->search says. A time limit or *stop is not an error: the result then says so and
  *  holds the best so far. An evaluator that fails, dies or hangs costs its candidate only. The result does
- *  not depend on the number of workers unless the search was cut short. CS_E_IO when no worker processes
- *  can be had; analytic: CS_E_INPUT when the study or the run asks for what only a simulation knows. The
- * caller releases. */
+ *  not depend on the number of workers unless the search was cut short.
+ * CS_E_IO when no worker processes can be had; analytic: CS_E_INPUT when the study or the run asks for what
+ * only a simulation knows. The caller releases. */
 CS_MUST_CHECK cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
                                       const struct cs_space *space, const struct cs_search_options *options,
                                       struct cs_err *err);
