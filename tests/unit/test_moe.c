@@ -86,6 +86,58 @@ START_TEST(test_exchange)
 }
 END_TEST
 
+/** Memory traffic of the block's computing under that label in one layer. */
+static double traffic_of(const struct cs_trace *trace, const char *block_name, const char *label)
+{
+    const struct cs_block *block = workload_block(trace, 0, block_name);
+    double bytes = 0;
+    for (int32_t i = 0; i < block->n_ops; i++) {
+        const struct cs_op *op = &block->ops[i];
+        if (op->type == CS_OP_COMPUTE && op->layer == 3 && strcmp(trace->labels[op->label], label) == 0) {
+            bytes += trace->costs[op->cost].bytes;
+        }
+    }
+    return bytes;
+}
+
+START_TEST(test_permutation)
+{
+    /* Tokens become rows, tokens x chosen x hidden of them, each read and written with its index (4 bytes);
+     * rows are sorted by expert where a rank has several and gets rows of other ranks; and all of it the
+     * other way round behind the experts and backward, where the weights' gradient reads the results too
+     * (Megatron-LM, token_dispatcher.py: permute, exchange, sort chunks, and back). */
+    static const struct {
+        const char *strategy;
+        bool sorted;
+    } rows[] = {{"dp=4", false}, {"dp=4,ep=4", true}, {"dp=16,ep=16", false}};
+    struct cs_model model = workload_moe(4, false);
+    struct cs_training training = workload_training(&model, 64, 1024);
+    struct cs_trace *trace = workload_trace(&model, &training, rows[_i].strategy);
+    const double n_rows = 1024 * 2;
+    const double pass = 2 * n_rows * 512 * 2; /* read and written once, bf16 */
+    const double weights = n_rows * 4;
+    ck_assert_double_eq_tol(traffic_of(trace, "forward", "moe.dispatch"), pass + n_rows * 4, 0.5);
+    ck_assert_double_eq_tol(traffic_of(trace, "backward", "moe.dispatch"), pass + n_rows * 4, 0.5);
+    ck_assert_double_eq_tol(traffic_of(trace, "forward", "moe.combine"), pass + n_rows * 4 + weights, 0.5);
+    ck_assert_double_eq_tol(traffic_of(trace, "backward", "moe.combine"), 1.5 * pass + n_rows * 4 + weights,
+                            0.5);
+    const double sort = rows[_i].sorted ? 2 * pass : 0;
+    ck_assert_double_eq_tol(traffic_of(trace, "forward", "moe.sort"), sort, 0.5);
+    ck_assert_double_eq_tol(traffic_of(trace, "backward", "moe.sort"), sort, 0.5);
+    /* Scores are read, their softmax written, that read, weights and choice written; all in fp32. */
+    ck_assert_double_eq_tol(traffic_of(trace, "forward", "moe.gate"), 1024 * 4 * 2 * 16, 0.5);
+    ck_assert_double_eq_tol(traffic_of(trace, "forward", "moe.topk"), 1024 * 4 * (16 + 2 + 2), 0.5);
+    /* Every rank says how many rows it has for each expert. */
+    int64_t bytes;
+    int32_t n = workload_count(trace, workload_block(trace, 0, "forward"),
+                               (struct workload_filter){.label = "moe.counts", .layer = IS(3)}, &bytes);
+    const struct cs_strategy s = workload_strategy(rows[_i].strategy);
+    ck_assert_int_eq(n, s.ep > 1 ? 1 : 0);
+    ck_assert_int_eq(bytes, s.ep > 1 ? s.ep * 16 * 8 : 0);
+    cs_trace_free(trace);
+}
+END_TEST
+
 /** All-to-all bytes of a program: blocking the compute stream, and beside it. Between a launch beside it and
  * the wait for it (in the same order) something is computed, but for `n_bare` of them. */
 static void count_exchanges(const struct cs_trace *trace, int32_t program, double bytes[2], int32_t *n_bare)
@@ -212,8 +264,8 @@ START_TEST(test_capacity)
     for (int32_t i = 0; i < 2; i++) {
         model.capacity_factor = i == 0 ? 0 : 1.5;
         struct cs_trace *trace = workload_trace(&model, &training, "dp=4,ep=4");
-        workload_count(trace, workload_block(trace, 0, "forward"), (struct workload_filter){.comm = "ep"},
-                       &bytes[i]);
+        workload_count(trace, workload_block(trace, 0, "forward"),
+                       (struct workload_filter){.coll = IS(CS_COLL_ALL_TO_ALL), .comm = "ep"}, &bytes[i]);
         flop[i] = trace->model_flop;
         cs_trace_free(trace);
     }
@@ -381,6 +433,7 @@ static Suite *moe_suite(void)
     tcase_add_loop_test(c, test_state, 0, 7);
     tcase_add_test(c, test_state_zero3);
     tcase_add_loop_test(c, test_exchange, 0, 3);
+    tcase_add_loop_test(c, test_permutation, 0, 3);
     tcase_add_test(c, test_both_directions);
     tcase_add_loop_test(c, test_parts, 0, 3);
     tcase_add_test(c, test_expert_gradients);

@@ -4,6 +4,8 @@
 /* A fused causal kernel skips blocks above the diagonal (Dao, arXiv 2307.08691, section 3.1.1: 1.7 to 1.8
  * times faster). Model flops count the whole matrix, as Narayanan et al. (arXiv 2104.04473) do. */
 
+#define ROW_INDEX_BYTES 4.0
+
 enum cs_dtype cs__storage_dtype(const struct cs_training *training)
 {
     return training->dtype == CS_DTYPE_FP8 ? CS_DTYPE_BF16 : training->dtype;
@@ -292,6 +294,41 @@ static struct cs_op_cost gather_cost(const struct cs_costing *costing, const str
     return cost;
 }
 
+/** Tokens become rows of experts, in[0] to out[0], or rows tokens: each row is read and written, wherever its
+ *  token lies, by the index of its token. What else goes in (weights), and backward what was kept (results,
+ *  for the gradient of their weights), is read once. */
+static struct cs_op_cost permute_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                      const struct cs_node *node, const struct cs_space *space,
+                                      enum cs_pass pass)
+{
+    const struct cs_tensor *in = &segment->tensors[node->in[0]];
+    const struct cs_tensor *out = &segment->tensors[node->out[0]];
+    const struct cs_tensor *rows = node->exchange == CS_EXCHANGE_OUTPUT ? out : in;
+    struct cs_layout layout = cs__space_input(space, rows);
+    double elements = (double)cs__sharding_elements(costing->sharding, rows, &layout);
+    double n_rows = (double)cs__sharding_length(costing->sharding, rows->axes[0], layout.cut[0]);
+    bool forward = pass == CS_PASS_FORWARD;
+    int64_t rest = forward ? list_bytes(costing, segment, node->in + 1, (uint8_t)(node->n_in - 1), space)
+                           : list_bytes(costing, segment, node->save, node->n_save, space);
+    return (struct cs_op_cost){
+        .kind = node->kind,
+        .dtype = costing->dtype,
+        .batch = 1,
+        .n_kernels = 1,
+        .flop = elements * (forward ? node->forward_flop_per_elt : node->backward_flop_per_elt),
+        .bytes = 2 * (double)local_bytes(costing, rows, space) + n_rows * ROW_INDEX_BYTES + (double)rest};
+}
+
+struct cs_op_cost cs__sort_cost(const struct cs_costing *costing, const struct cs_tensor *rows,
+                                const struct cs_space *space)
+{
+    return (struct cs_op_cost){.kind = CS_OPKIND_GATHER,
+                               .dtype = costing->dtype,
+                               .batch = 1,
+                               .n_kernels = 1,
+                               .bytes = 2 * (double)local_bytes(costing, rows, space)};
+}
+
 struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                 const struct cs_node *node, const struct cs_space *space, enum cs_pass pass)
 {
@@ -305,6 +342,8 @@ struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct c
         return conv_cost(costing, segment, node, space, pass);
     case CS_WORK_GATHER:
         return gather_cost(costing, segment, node, space, pass);
+    case CS_WORK_PERMUTE:
+        return permute_cost(costing, segment, node, space, pass);
     case CS_WORK_POINTWISE:
         break;
     }
@@ -323,6 +362,7 @@ double cs__node_model_flop(const struct cs_costing *costing, const struct cs_seg
     case CS_WORK_FLASH:
         return cs__node_cost(&whole, segment, node, space, CS_PASS_FORWARD).flop;
     case CS_WORK_GATHER:
+    case CS_WORK_PERMUTE:
     case CS_WORK_POINTWISE:
         break;
     }

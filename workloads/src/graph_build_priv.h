@@ -17,6 +17,7 @@
 #define ACTIVATION_BACKWARD_FLOP 8.0
 #define ROPE_FLOP 3.0
 #define LOSS_FLOP 3.0
+#define TOPK_FLOP 1.0 /* one comparison a score for each that is chosen */
 
 /** Axes and the segment that grows. Axes that a model does not have are -1. */
 struct cs_build {

@@ -100,21 +100,35 @@ uint8_t cs__build_ffn(struct cs_build *b, uint8_t x)
     return add_dense(b, x, b->ffn);
 }
 
-/** Scores of all experts for every token; the chosen ones' weights. */
+/** Scores of all experts for every token, their softmax in fp32, the chosen experts and their weights. */
 static uint8_t add_router(struct cs_build *b, uint8_t x)
 {
     struct cs_segment *segment = b->segment;
-    uint8_t logits = cs__segment_tensor(segment, "expert scores", CS_AXES(b->batch, b->seq, b->experts));
-    uint8_t weights = cs__segment_tensor(segment, "expert weights", CS_AXES(b->batch, b->seq, b->chosen));
-    segment->tensors[logits].elt_bytes = segment->tensors[weights].elt_bytes = 4;
+    const int8_t *of_all = CS_AXES(b->batch, b->seq, b->experts);
+    const int8_t *of_chosen = CS_AXES(b->batch, b->seq, b->chosen);
+    uint8_t logits = cs__segment_tensor(segment, "expert scores", of_all);
+    uint8_t shares = cs__segment_tensor(segment, "expert shares", of_all);
+    uint8_t weights = cs__segment_tensor(segment, "expert weights", of_chosen);
+    uint8_t choice = cs__segment_tensor(segment, "chosen experts", of_chosen);
+    for (uint8_t t = logits; t <= choice; t++) {
+        segment->tensors[t].elt_bytes = 4;
+    }
+    segment->tensors[choice].no_grad = true;
     struct cs_node *node = cs__build_matmul(b, "moe.router", x);
     cs__node_par(node, cs__segment_param(segment, "weight", CS_AXES(b->hidden, b->experts)));
     cs__node_out(node, logits);
     node->replicated_experts = true;
     node = cs__build_pointwise(b, "moe.gate", CS_OPKIND_SOFTMAX, SOFTMAX_FORWARD_FLOP, SOFTMAX_BACKWARD_FLOP);
     cs__node_in(node, logits);
+    cs__node_out(node, shares);
+    cs__node_save(node, shares);
+    node->replicated_experts = true;
+    node = cs__build_pointwise(b, "moe.topk", CS_OPKIND_ELEMENTWISE, TOPK_FLOP * b->model->experts_per_token,
+                               0.0);
+    cs__node_in(node, shares);
     cs__node_out(node, weights);
-    cs__node_save(node, logits);
+    cs__node_out(node, choice);
+    cs__node_save(node, choice);
     node->replicated_experts = true;
     return weights;
 }
@@ -124,7 +138,8 @@ static uint8_t add_experts(struct cs_build *b, uint8_t x, uint8_t weights)
 {
     struct cs_segment *segment = b->segment;
     uint8_t rows = cs__segment_tensor(segment, "rows", CS_AXES(b->rows, b->hidden));
-    struct cs_node *node = cs__build_pointwise(b, "moe.dispatch", CS_OPKIND_ELEMENTWISE, 0.0, 1.0);
+    struct cs_node *node = cs__build_pointwise(b, "moe.dispatch", CS_OPKIND_GATHER, 0.0, 1.0);
+    node->work = CS_WORK_PERMUTE;
     cs__node_in(node, x);
     cs__node_out(node, rows);
     node->exchange = CS_EXCHANGE_OUTPUT;
@@ -148,7 +163,8 @@ static uint8_t add_experts(struct cs_build *b, uint8_t x, uint8_t weights)
         each->kind = grouped ? CS_OPKIND_GROUPED_MATMUL : each->kind;
     }
     uint8_t out = cs__build_hidden(b, "experts");
-    node = cs__build_pointwise(b, "moe.combine", CS_OPKIND_ELEMENTWISE, 2.0, 4.0);
+    node = cs__build_pointwise(b, "moe.combine", CS_OPKIND_GATHER, 2.0, 4.0);
+    node->work = CS_WORK_PERMUTE;
     cs__node_in(node, results);
     cs__node_in(node, weights);
     cs__node_out(node, out);

@@ -48,6 +48,7 @@ enum cs_node_work {
     CS_WORK_FLASH,        /* scores, softmax and context in one kernel */
     CS_WORK_CONV,     /* features (batch, sequence, pixels, channels) times parameters (in, out, kernel) */
     CS_WORK_GATHER,   /* rows of a table */
+    CS_WORK_PERMUTE,  /* tokens to rows of experts, or back: memory traffic of the rows */
     CS_WORK_POINTWISE /* memory traffic: norm, element-wise, softmax, loss */
 };
 

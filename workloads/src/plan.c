@@ -1,6 +1,8 @@
 /* Forward, recomputation and backward of a segment as operations, derived from layouts. */
 #include "plan_priv.h"
 
+#define COUNT_BYTES 8
+
 /** Layouts in which a tensor is at hand while a pass is written. */
 struct at_hand {
     uint8_t n[CS_SEGMENT_TENSORS_MAX];
@@ -48,16 +50,47 @@ static void emit_moves(struct cs_planner *p, struct cs_oplist *list, int32_t ten
     }
 }
 
+/** Rows arrive by the rank they come from and have to be by expert, or the other way round: where a rank has
+ *  several experts (Megatron-LM, token_dispatcher.py: permute, exchange, sort chunks). */
+static void emit_sort(struct cs_planner *p, struct cs_oplist *list, int32_t i, const struct cs_tensor *rows,
+                      enum cs_phase phase)
+{
+    const struct cs_strategy *s = &p->builder->strategy;
+    if (s->ep > 1 && p->builder->model->n_experts > s->ep) {
+        cs__emit_compute(p->builder, list, phase, "moe.sort",
+                         cs__sort_cost(&p->builder->costing, rows, &p->space[i]));
+    }
+}
+
 /** Rows go to the ranks of their experts, or come back; or their gradients do. */
 static void emit_exchange(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum cs_phase phase)
 {
     const struct cs_node *node = &p->segment->nodes[i];
+    bool away = (node->exchange == CS_EXCHANGE_OUTPUT) == (phase != CS_PHASE_BACKWARD);
     uint8_t t = node->exchange == CS_EXCHANGE_OUTPUT ? node->out[0] : node->in[0];
     const struct cs_tensor *rows = &p->segment->tensors[t];
     struct cs_layout layout = cs__space_input(&p->space[i], rows);
     int64_t elements = cs__sharding_elements(&p->builder->sharding, rows, &layout);
+    if (!away) {
+        emit_sort(p, list, i, rows, phase);
+    }
     cs__emit_collective(p->builder, list, CS_LANE_COMPUTE, CS_GROUP_EP, CS_COLL_ALL_TO_ALL, phase,
                         node->label, cs__tensor_bytes(&p->builder->costing, rows, elements));
+    if (away) {
+        emit_sort(p, list, i, rows, phase);
+    }
+}
+
+/** How many rows each expert gets from each rank, so that the ranks know how much to receive; where none are
+ *  dropped the numbers change with every micro-batch (ibid., preprocess). */
+static void emit_counts(struct cs_planner *p, struct cs_oplist *list, enum cs_phase phase)
+{
+    const struct cs_model *model = p->builder->model;
+    if (model->capacity_factor > 0) {
+        return; /* each expert takes as many as its capacity */
+    }
+    cs__emit_collective(p->builder, list, CS_LANE_COMPUTE, CS_GROUP_EP, CS_COLL_ALL_GATHER, phase,
+                        "moe.counts", (int64_t)p->builder->strategy.ep * model->n_experts * COUNT_BYTES);
 }
 
 static void emit_node_forward(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum cs_phase phase)
@@ -69,6 +102,8 @@ static void emit_node_forward(struct cs_planner *p, struct cs_oplist *list, int3
     }
     if (node->exchange == CS_EXCHANGE_INPUT) {
         emit_exchange(p, list, i, phase);
+    } else if (node->exchange == CS_EXCHANGE_OUTPUT) {
+        emit_counts(p, list, phase);
     }
     cs__emit_compute(p->builder, list, phase, node->label,
                      cs__node_cost(&p->builder->costing, p->segment, node, &p->space[i], CS_PASS_FORWARD));

@@ -167,13 +167,24 @@ static int64_t live_bytes(const struct cs_planner *p, int32_t tensor, int32_t at
     return bytes + copy;
 }
 
+/** Rows at an exchange between experts: those that leave stand beside those that arrive. */
+static int64_t exchange_bytes(const struct cs_planner *p, const struct cs_node *node, int32_t i)
+{
+    if (node->exchange == CS_EXCHANGE_NONE || p->builder->strategy.ep == 1) {
+        return 0;
+    }
+    uint8_t rows = node->exchange == CS_EXCHANGE_OUTPUT ? node->out[0] : node->in[0];
+    struct cs_layout layout = cs__space_input(&p->space[i], &p->segment->tensors[rows]);
+    return layout_bytes(p, rows, &layout);
+}
+
 int64_t cs__planner_forward_temp(const struct cs_planner *planner, const bool keep[CS_SEGMENT_TENSORS_MAX])
 {
     const struct cs_planner *p = planner;
     int64_t most = 0;
     for (int32_t i = 0; i < p->segment->n_nodes; i++) {
         const struct cs_node *node = &p->segment->nodes[i];
-        int64_t live = 0;
+        int64_t live = exchange_bytes(p, node, i);
         for (int32_t t = 0; t < p->segment->n_tensors; t++) {
             bool alive = p->producer[t] <= i && p->last_use[t] >= i;
             bool own = contains(node->save, node->n_save, t) && p->producer[t] < 0 && t != p->segment->in;
@@ -207,7 +218,7 @@ int64_t cs__planner_backward_temp(const struct cs_planner *planner)
     const struct cs_planner *p = planner;
     int64_t most = 0;
     for (int32_t i = 0; i < p->segment->n_nodes; i++) {
-        int64_t live = regathered_bytes(p, i);
+        int64_t live = regathered_bytes(p, i) + exchange_bytes(p, &p->segment->nodes[i], i);
         for (int32_t t = 0; t < p->segment->n_tensors; t++) {
             const struct cs_tensor *tensor = &p->segment->tensors[t];
             if (tensor->param || tensor->no_grad || p->producer[t] > i || p->last_use[t] < i) {

@@ -19,8 +19,8 @@ struct side {
 
 static bool is_exchange(const struct cs_builder *builder, const struct cs_op *op)
 {
-    return op->type == CS_OP_COLLECTIVE && op->stream == CS_STREAM_COMPUTE &&
-           op->comm == builder->group_comm[CS_GROUP_EP];
+    return op->type == CS_OP_COLLECTIVE && op->coll == CS_COLL_ALL_TO_ALL &&
+           op->stream == CS_STREAM_COMPUTE && op->comm == builder->group_comm[CS_GROUP_EP];
 }
 
 static void launch(struct cs_builder *builder, struct cs_oplist *out, struct cs_op op)
