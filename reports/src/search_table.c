@@ -31,6 +31,7 @@ static const struct {
     [CS_KEY_KEEP_COMM] = {{"keep", "comm"}, false},
     [CS_KEY_OFFLOAD_OPTIMIZER] = {{"off-", "load"}, false},
     [CS_KEY_SWAP_ACTIVATIONS] = {{"swap", ""}, false},
+    [CS_KEY_EXPERT_MP] = {{"expert", "mp"}, false},
 };
 
 static int64_t n_shown(const struct cs_search_report *report)

@@ -251,6 +251,9 @@ static void read_flags(struct reader *r)
     t->optimizer = CS_OPT_ADAMW;
     bool fused = software->overlap_tensor_parallel || strcmp(text(r, "fused_tp_comm"), "y") == 0;
     c->strategy.fused_tp = c->strategy.mp > 1 && fused;
+    /* Megatron-LM and what is built on it cut experts over mp, unless told otherwise. */
+    c->strategy.expert_mp =
+        c->model.n_experts > 0 && c->strategy.mp > 1 && !says(r, "notes", "moe-tp-extend-ep");
     c->strategy.cp_kind = says(r, "notes", "ulysses_cp") ? CS_CP_ULYSSES : CS_CP_RING;
     const char *uneven = strstr(text(r, "notes"), "uneven stages ");
     if (uneven) {

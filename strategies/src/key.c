@@ -56,6 +56,8 @@ int32_t cs_key_get(const struct cs_strategy *strategy, enum cs_key key)
         return strategy->offload_optimizer ? 1 : 0;
     case CS_KEY_SWAP_ACTIVATIONS:
         return strategy->swap_activations ? 1 : 0;
+    case CS_KEY_EXPERT_MP:
+        return strategy->expert_mp ? 1 : 0;
     case CS_N_KEYS:
         break;
     }
@@ -128,6 +130,9 @@ void cs_key_put(struct cs_strategy *strategy, enum cs_key key, int32_t value)
     case CS_KEY_SWAP_ACTIVATIONS:
         strategy->swap_activations = value != 0;
         return;
+    case CS_KEY_EXPERT_MP:
+        strategy->expert_mp = value != 0;
+        return;
     case CS_N_KEYS:
         break;
     }
@@ -183,7 +188,7 @@ int cs_strategy_compare(const struct cs_strategy *a, const struct cs_strategy *b
 static bool shapes_state(enum cs_key key)
 {
     return key != CS_KEY_SP && key != CS_KEY_MICRO_BATCH && key != CS_KEY_RECOMPUTE &&
-           (key < CS_KEY_PLACEMENT || key == CS_KEY_OFFLOAD_OPTIMIZER);
+           (key < CS_KEY_PLACEMENT || key == CS_KEY_OFFLOAD_OPTIMIZER || key == CS_KEY_EXPERT_MP);
 }
 
 uint64_t cs_strategy_state_hash(const struct cs_strategy *strategy)

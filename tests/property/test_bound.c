@@ -116,6 +116,7 @@ static void rare_dimensions(struct cs_strategy *s, const struct cs_model *model,
         s->cp_kind = pick(2) ? CS_CP_RING : CS_CP_ULYSSES;
     }
     s->ep = model->n_experts > 0 ? random_power(8) : 1;
+    s->expert_mp = model->n_experts > 0 && pick(3) == 0;
     s->vpp = s->schedule == CS_SCHED_ZERO_BUBBLE_V ? 2
              : s->schedule == CS_SCHED_INTERLEAVED ? 2 + pick(2)
                                                    : 1;

@@ -75,6 +75,7 @@ static void random_strategy(struct cs_strategy *s, struct cs_training *t, int32_
     s->fused_tp = s->half_batches == 1 && pick(4) == 0;
     s->swap_activations = pick(8) == 0;
     s->offload_optimizer = pick(8) == 0;
+    s->expert_mp = moe && pick(3) == 0;
     s->recompute = pick(CS_N_RECOMPUTE);
     if (pick(3) == 0) {
         static const enum cs_dim other[CS_N_DIMS] = {CS_DIM_DP, CS_DIM_CP, CS_DIM_MP, CS_DIM_PP};

@@ -48,6 +48,7 @@ static struct cs_strategy random_strategy(struct cs_rng *state)
     s.keep_comm = cs_rng_below(&rng, 4) == 0;
     s.offload_optimizer = cs_rng_below(&rng, 6) == 0;
     s.swap_activations = cs_rng_below(&rng, 6) == 0;
+    s.expert_mp = s.ep > 1 && cs_rng_below(&rng, 2) == 0;
     s.recompute = (enum cs_recompute)PICK(CS_RECOMPUTE_NONE, CS_RECOMPUTE_SELECTIVE, CS_RECOMPUTE_FULL);
     for (uint32_t i = CS_N_DIMS - 1; i > 0; i--) {
         uint32_t j = cs_rng_below(&rng, i + 1);
@@ -140,6 +141,7 @@ START_TEST(test_random)
          * do. */
         bool tame = cs_rng_below(&rng, 8) > 0;
         strategy.ep = tame && model->n_experts == 0 ? 1 : strategy.ep;
+        strategy.expert_mp &= !tame || model->n_experts > 0;
         strategy.sp |= tame && model->n_experts > 0 && strategy.mp > 1;
         strategy.cp = strategy.dp == 16 && tame ? 1 : strategy.cp;
         training.flash_attention |= tame && (strategy.cp > 1 || strategy.schedule == CS_SCHED_SEQPIPE);
@@ -161,9 +163,10 @@ START_TEST(test_random)
         ck_assert_msg(st == CS_OK, "%s: %s", name, err.text);
         st = cs_trace_check(trace, &err);
         ck_assert_msg(st == CS_OK, "%s: %s", name, err.text);
-        /* Down-projections of latent attention are done by every tensor-parallel rank unless sp cuts them. */
-        bool once =
-            strategy.mp <= model->n_kv_heads && (model->kv_lora_rank == 0 || strategy.sp || strategy.mp == 1);
+        /* Down-projections of latent attention and the choice of experts are done by every tensor-parallel
+         * rank unless sp cuts them. */
+        bool by_token = model->kv_lora_rank > 0 || model->n_experts > 0;
+        bool once = strategy.mp <= model->n_kv_heads && (!by_token || strategy.sp || strategy.mp == 1);
         check_trace(trace, &training, once, name);
         for (int32_t e = 0; e < trace->n_events; e++) {
             n_joined += strcmp(trace->event_names[e], "ep done") == 0;

@@ -230,6 +230,45 @@ START_TEST(test_parts)
 }
 END_TEST
 
+START_TEST(test_expert_parts)
+{
+    /* Experts over mp: each is in mp parts, with dp * cp / ep copies of each part, so that the ranks hold as
+     * much as with dp * cp / ep copies of whole experts. Rows are gathered over mp behind the exchange and
+     * their results scattered before it (Megatron-LM, token_dispatcher.py), and backward likewise. */
+    struct cs_model model = workload_moe(4, false);
+    struct cs_training training = workload_training(&model, 16, 1024);
+    static const char *const strategies[] = {
+        "dp=4,mp=2,sp=true,expert_mp=true", "dp=4,mp=2,sp=true,expert_mp=true,ep=4",
+        "dp=4,mp=2,sp=true,expert_mp=true,op=2", "dp=4,mp=2,sp=true,expert_mp=true,ep=2,op=2"};
+    double state[4];
+    for (int32_t i = 0; i < 4; i++) {
+        struct cs_trace *trace = workload_trace(&model, &training, strategies[i]);
+        state[i] = state_of_ranks(trace);
+        for (int32_t k = 0; k < 8; k++) {
+            const bool backward = k & 1;
+            const bool gather = k & 2;
+            const char *label = k & 4 ? "moe.gate_up" : "moe.down";
+            int64_t bytes;
+            int32_t n = workload_count(
+                trace, workload_block(trace, 0, backward ? "backward" : "forward"),
+                (struct workload_filter){.coll = IS(gather ? CS_COLL_ALL_GATHER : CS_COLL_REDUCE_SCATTER),
+                                         .comm = "tp",
+                                         .layer = IS(3),
+                                         .label = label},
+                &bytes);
+            /* Gathered rows are kept: nothing is gathered again for the weights' gradients. */
+            const bool wanted = (k & 4 ? gather : !gather) != backward;
+            ck_assert_int_eq(n, wanted);
+            ck_assert_int_eq(bytes, wanted ? 1024 * 2 * 512 * 2 : 0);
+        }
+        cs_trace_free(trace);
+    }
+    const double experts = expert_params(&model);
+    ck_assert_double_eq_tol(state[0] - state[1], 18 * experts * (4 - 1), 0.5);
+    ck_assert_double_eq_tol(state[2] - state[3], 6 * experts * (4 - 2) + 12 * experts * (2 - 1), 0.5);
+}
+END_TEST
+
 START_TEST(test_expert_gradients)
 {
     /* Reduced over the copies of the experts, not over dp. */
@@ -404,6 +443,9 @@ START_TEST(test_rules)
     } rows[] = {
         {true, "dp=4,mp=2,ep=8", "experts-need-sp"},
         {true, "dp=4,mp=2,sp=true,ep=8", NULL},
+        {true, "dp=4,mp=2,ep=4,expert_mp=true", NULL},
+        {true, "dp=4,mp=2,ep=8,expert_mp=true", "ep-fits"},
+        {false, "dp=4,mp=2,expert_mp=true", "ep-fits"},
         {true, "dp=6,ep=3", "ep-fits"},
         {true, "dp=2,ep=16", "ep-fits"},
         {false, "dp=4,ep=4", "ep-fits"},
@@ -436,6 +478,7 @@ static Suite *moe_suite(void)
     tcase_add_loop_test(c, test_permutation, 0, 3);
     tcase_add_test(c, test_both_directions);
     tcase_add_loop_test(c, test_parts, 0, 3);
+    tcase_add_test(c, test_expert_parts);
     tcase_add_test(c, test_expert_gradients);
     tcase_add_test(c, test_capacity);
     tcase_add_test(c, test_deepseek);
@@ -445,7 +488,7 @@ static Suite *moe_suite(void)
     TCase *context = tcase_create("context");
     tcase_add_test(context, test_ring);
     tcase_add_test(context, test_ulysses);
-    tcase_add_loop_test(context, test_rules, 0, 10);
+    tcase_add_loop_test(context, test_rules, 0, 13);
     suite_add_tcase(suite, context);
     return suite;
 }

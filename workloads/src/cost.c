@@ -320,13 +320,13 @@ static struct cs_op_cost permute_cost(const struct cs_costing *costing, const st
 }
 
 struct cs_op_cost cs__sort_cost(const struct cs_costing *costing, const struct cs_tensor *rows,
-                                const struct cs_space *space)
+                                const struct cs_space *space, double n_ranks)
 {
     return (struct cs_op_cost){.kind = CS_OPKIND_GATHER,
                                .dtype = costing->dtype,
                                .batch = 1,
                                .n_kernels = 1,
-                               .bytes = 2 * (double)local_bytes(costing, rows, space)};
+                               .bytes = 2 * n_ranks * (double)local_bytes(costing, rows, space)};
 }
 
 struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct cs_segment *segment,

@@ -36,10 +36,10 @@ int64_t cs__tensor_bytes(const struct cs_costing *costing, const struct cs_tenso
 struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                 const struct cs_node *node, const struct cs_space *space, enum cs_pass pass);
 
-/** Rows that came from several ranks are put in the order of their experts, or back: whole chunks are read
- * and written. */
+/** Rows of `n_ranks` ranks are put in the order of their experts, or back: whole chunks are read and written.
+ */
 struct cs_op_cost cs__sort_cost(const struct cs_costing *costing, const struct cs_tensor *rows,
-                                const struct cs_space *space);
+                                const struct cs_space *space, double n_ranks);
 
 /** Matrix arithmetic of the forward pass counted in full: causal attention is not halved. */
 double cs__node_model_flop(const struct cs_costing *costing, const struct cs_segment *segment,

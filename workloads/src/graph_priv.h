@@ -19,7 +19,8 @@ enum cs_axis_role {
                        axis */
     CS_AXIS_TENSOR, /* tensor parallel: heads, ffn, vocabulary */
     CS_AXIS_EXPERT, /* expert parallel */
-    CS_AXIS_ROWS    /* tokens times chosen experts, in any order: cut like batch and sequence together */
+    CS_AXIS_EXPERT_TENSOR, /* an expert's width: tensor parallel under expert_mp, else never cut */
+    CS_AXIS_ROWS /* tokens times chosen experts, in any order: cut like batch and sequence together */
 };
 
 struct cs_axis {

@@ -265,7 +265,7 @@ static void add_axes(struct cs_build *b, int64_t n_tokens)
     b->chosen = axis_if(graph, "chosen", model->experts_per_token, CS_AXIS_PLAIN);
     graph->n_rows = (int64_t)ceil(rows);
     b->rows = axis_if(graph, "rows", graph->n_rows, CS_AXIS_ROWS);
-    b->expert_ffn = axis_if(graph, "expert_ffn", model->expert_ffn, CS_AXIS_PLAIN);
+    b->expert_ffn = axis_if(graph, "expert_ffn", model->expert_ffn, CS_AXIS_EXPERT_TENSOR);
     b->shared_ffn = axis_if(graph, "shared_ffn", model->n_shared_experts * model->expert_ffn, CS_AXIS_TENSOR);
 }
 

@@ -58,16 +58,18 @@ static int64_t common_divisor(int64_t a, int64_t b)
 }
 
 /** How experts lie on the ranks of a stage, which count mp first, then cp, then dp: ep in a row share out the
- *  experts. Copies of an expert are sharded over as many ranks as the other parameters, where that divides
- *  them; over all of them when op is all of dp. */
+ *  experts. Under expert_mp each expert is in mp parts, and the ranks with one part count cp, then dp. Copies
+ *  of an expert are sharded over as many ranks as the other parameters, where that divides them; over all of
+ *  them when op is all of dp. */
 struct expert_grid {
-    int64_t ep, copies, op;
+    int64_t parts, ep, copies, op;
 };
 
 static struct expert_grid expert_grid(const struct cs_strategy *s)
 {
-    int64_t ranks = (int64_t)s->dp * s->cp * s->mp;
-    struct expert_grid grid = {.ep = s->ep, .copies = ranks / s->ep};
+    int64_t parts = s->expert_mp ? s->mp : 1;
+    int64_t ranks = (int64_t)s->dp * s->cp * s->mp / parts;
+    struct expert_grid grid = {.parts = parts, .ep = s->ep, .copies = ranks / s->ep};
     grid.op = s->op == 1 ? 1 : s->op == s->dp ? grid.copies : common_divisor(s->op, grid.copies);
     return grid;
 }
@@ -96,11 +98,13 @@ static int32_t expert_place(const struct cs_builder *builder, enum cs_group grou
 {
     const struct cs_strategy *s = &builder->strategy;
     struct expert_grid grid = expert_grid(s);
+    int64_t mp = cs_strategy_coord(s, rank, CS_DIM_MP);
+    int64_t part = mp % grid.parts;
     int64_t flat =
         ((int64_t)cs_strategy_coord(s, rank, CS_DIM_DP) * s->cp + cs_strategy_coord(s, rank, CS_DIM_CP)) *
-            s->mp +
-        cs_strategy_coord(s, rank, CS_DIM_MP);
-    int64_t stage = cs_strategy_coord(s, rank, CS_DIM_PP);
+            (s->mp / grid.parts) +
+        mp / grid.parts;
+    int64_t stage = cs_strategy_coord(s, rank, CS_DIM_PP) * grid.parts + part; /* same part of the model */
     int64_t expert = flat % grid.ep;
     int64_t copy = flat / grid.ep;
     if (shares_out_experts(group)) {

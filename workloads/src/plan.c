@@ -51,14 +51,18 @@ static void emit_moves(struct cs_planner *p, struct cs_oplist *list, int32_t ten
 }
 
 /** Rows arrive by the rank they come from and have to be by expert, or the other way round: where a rank has
- *  several experts (Megatron-LM, token_dispatcher.py: permute, exchange, sort chunks). */
+ *  several experts (Megatron-LM, token_dispatcher.py: permute, exchange over ep, gather over mp, sort
+ * chunks).
+ */
 static void emit_sort(struct cs_planner *p, struct cs_oplist *list, int32_t i, const struct cs_tensor *rows,
                       enum cs_phase phase)
 {
     const struct cs_strategy *s = &p->builder->strategy;
-    if (s->ep > 1 && p->builder->model->n_experts > s->ep) {
+    const int32_t gathered =
+        s->expert_mp && s->sp ? s->mp : 1; /* ranks whose rows each expert's parts take */
+    if (s->ep * gathered > 1 && p->builder->model->n_experts > s->ep) {
         cs__emit_compute(p->builder, list, phase, "moe.sort",
-                         cs__sort_cost(&p->builder->costing, rows, &p->space[i]));
+                         cs__sort_cost(&p->builder->costing, rows, &p->space[i], gathered));
     }
 }
 

@@ -34,6 +34,15 @@ static bool is_exchange(const struct cs_planner *p, int32_t tensor, const struct
                layout_bytes(p, tensor, made) * cs__sharding_copies(sharding, t, used);
 }
 
+/** Rows gathered for the parts of experts are kept as their products read them: the gather is an operator of
+ *  its own (Megatron-LM, token_dispatcher.py), not part of the product as that of a dense MLP is. */
+static bool keeps_rows(const struct cs_planner *p, int32_t tensor)
+{
+    const struct cs_sharding *sharding = p->builder->costing.sharding;
+    const struct cs_tensor *t = &p->segment->tensors[tensor];
+    return sharding->expert_mp && t->n_axes > 0 && sharding->graph->axes[t->axes[0]].role == CS_AXIS_ROWS;
+}
+
 /** Producers, last uses, layouts. A kept tensor stays as its producer left it; a sum cannot be kept, so then
  *  as its first keeper wants it. */
 static void trace_tensors(struct cs_planner *p)
@@ -67,7 +76,7 @@ static void trace_tensors(struct cs_planner *p)
             struct cs_layout used = cs__space_input(&p->space[i], &segment->tensors[t]);
             /* Another cut of the same size (Ulysses) costs nothing to keep and saves an exchange. */
             bool exchanged = !own && !p->produced[t].partial && is_exchange(p, t, &used);
-            if ((own || p->produced[t].partial || exchanged) && !p->wanted[t]) {
+            if ((own || p->produced[t].partial || exchanged || keeps_rows(p, t)) && !p->wanted[t]) {
                 p->stored[t] = used;
             }
             p->wanted[t] = true;

@@ -81,7 +81,10 @@ static bool ulysses_heads(const struct subject *x)
 static bool ep_fits(const struct subject *x)
 {
     const struct cs_strategy *s = x->s;
-    const int64_t ranks = (int64_t)s->dp * s->cp * s->mp;
+    const int64_t ranks = (int64_t)s->dp * s->cp * (s->expert_mp ? 1 : s->mp);
+    if (s->expert_mp && x->model->n_experts == 0) {
+        return REFUSE(x, "expert_mp needs a mixture of experts");
+    }
     if (s->ep == 1) {
         return true;
     }
@@ -91,14 +94,17 @@ static bool ep_fits(const struct subject *x)
     if (x->model->n_experts % s->ep != 0) {
         return REFUSE(x, "%d experts are not divisible by ep=%d", (int)x->model->n_experts, (int)s->ep);
     }
-    return ranks % s->ep == 0 ||
-           REFUSE(x, "dp*cp*mp = %lld is not divisible by ep=%d", (long long)ranks, (int)s->ep);
+    return ranks % s->ep == 0 || REFUSE(x, "%s = %lld is not divisible by ep=%d",
+                                        s->expert_mp ? "dp*cp" : "dp*cp*mp", (long long)ranks, (int)s->ep);
 }
 
 static bool experts_need_sp(const struct subject *x)
 {
-    return x->model->n_experts == 0 || x->s->mp == 1 || x->s->sp ||
-           REFUSE(x, "experts under mp=%d need sequence parallel (sp): tokens are shared out over mp",
+    return x->model->n_experts == 0 || x->s->mp == 1 || x->s->sp || x->s->expert_mp ||
+           REFUSE(x,
+                  "whole experts under mp=%d need sequence parallel (sp), which shares out the tokens over "
+                  "mp, or "
+                  "expert_mp, which shares out each expert",
                   (int)x->s->mp);
 }
 
@@ -261,6 +267,10 @@ static bool ffn_divisible(const struct subject *x)
     if (shared % x->s->mp != 0) {
         return REFUSE(x, "the shared experts' ffn %lld is not divisible by mp=%d", (long long)shared,
                       (int)x->s->mp);
+    }
+    if (x->s->expert_mp && x->model->expert_ffn % x->s->mp != 0) {
+        return REFUSE(x, "the experts' ffn %lld is not divisible by mp=%d, which expert_mp needs",
+                      (long long)x->model->expert_ffn, (int)x->s->mp);
     }
     return ffn % x->s->mp == 0 ||
            REFUSE(x, "ffn %lld is not divisible by mp=%d", (long long)ffn, (int)x->s->mp);

@@ -4,7 +4,7 @@
 void cs__sharding_init(struct cs_sharding *sharding, const struct cs_graph *graph,
                        const struct cs_strategy *strategy)
 {
-    *sharding = (struct cs_sharding){.graph = graph, .sp = strategy->sp};
+    *sharding = (struct cs_sharding){.graph = graph, .sp = strategy->sp, .expert_mp = strategy->expert_mp};
     sharding->ulysses = strategy->cp > 1 && strategy->cp_kind == CS_CP_ULYSSES;
     sharding->degree[0] = strategy->mp;
     sharding->degree[1] = strategy->cp;
@@ -23,8 +23,10 @@ static cs_cut axis_cut(const struct cs_sharding *sharding, int32_t axis, bool ha
         return CS_CUT_MP;
     case CS_AXIS_EXPERT:
         return CS_CUT_EP;
+    case CS_AXIS_EXPERT_TENSOR:
+        return (cs_cut)(sharding->expert_mp ? CS_CUT_MP : 0);
     case CS_AXIS_ROWS:
-        return (cs_cut)(CS_CUT_DP | CS_CUT_CP | (sharding->sp ? CS_CUT_MP : 0));
+        return (cs_cut)(CS_CUT_DP | CS_CUT_CP | (sharding->sp && !has_tensor_axis ? CS_CUT_MP : 0));
     case CS_AXIS_PLAIN:
         break;
     }
@@ -41,6 +43,7 @@ static cs_cut attention_cut(const struct cs_sharding *sharding, int32_t axis, cs
         return (cs_cut)(cut | CS_CUT_CP);
     case CS_AXIS_BATCH:
     case CS_AXIS_EXPERT:
+    case CS_AXIS_EXPERT_TENSOR:
     case CS_AXIS_ROWS:
     case CS_AXIS_PLAIN:
         break;
@@ -68,7 +71,9 @@ void cs__sharding_space(const struct cs_sharding *sharding, const struct cs_segm
     mark_axes(segment, node->par, node->n_par, &axes);
     bool has_tensor_axis = false;
     for (int32_t axis = 0; axis < graph->n_axes; axis++) {
-        has_tensor_axis |= (axes >> axis & 1) && graph->axes[axis].role == CS_AXIS_TENSOR;
+        const enum cs_axis_role role = graph->axes[axis].role;
+        has_tensor_axis |= (axes >> axis & 1) &&
+                           (role == CS_AXIS_TENSOR || (role == CS_AXIS_EXPERT_TENSOR && sharding->expert_mp));
     }
     *space = (struct cs_space){0};
     for (int32_t axis = 0; axis < graph->n_axes; axis++) {

@@ -29,6 +29,7 @@ struct cs_sharding {
     const struct cs_graph *graph; /* borrowed */
     int64_t degree[CS_N_CUTS];    /* ranks along CS_CUT_MP, CS_CUT_CP, CS_CUT_DP, CS_CUT_EP */
     bool sp;
+    bool expert_mp;
     bool ulysses;
 };
 

@@ -115,6 +115,7 @@ void cs_strategy_canonicalise(struct cs_strategy *strategy)
     if (strategy->mp == 1) {
         strategy->sp = false;
         strategy->fused_tp = false;
+        strategy->expert_mp = false;
         strategy->keep_comm = false;
         strategy->half_batches = 1;
     }
@@ -163,7 +164,7 @@ static void words_of(const struct cs_strategy *s, int64_t words[N_WORDS])
 }
 
 /** The fields that are usually zero. */
-#define N_RARE 7
+#define N_RARE 8
 static void rare_words_of(const struct cs_strategy *s, int64_t words[N_RARE])
 {
     const int64_t fields[N_RARE] = {s->cp_kind,
@@ -172,7 +173,8 @@ static void rare_words_of(const struct cs_strategy *s, int64_t words[N_RARE])
                                     s->fused_tp,
                                     s->keep_comm,
                                     s->offload_optimizer,
-                                    s->swap_activations};
+                                    s->swap_activations,
+                                    s->expert_mp};
     memcpy(words, fields, sizeof fields);
 }
 

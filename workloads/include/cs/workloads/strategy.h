@@ -89,6 +89,8 @@ struct cs_strategy {
                                    does not repeat it (mp_comm_recompute: False) */
     bool offload_optimizer;     /* optimizer states live on the host */
     bool swap_activations;      /* what layers keep for backward goes to the host meanwhile */
+    bool expert_mp;             /* experts' matrices are cut over mp like a dense MLP's, and ep is of dp * cp
+                                   ranks (Megatron-LM's default); else every mp rank has whole experts */
     struct cs_per_place layers; /* layers of each place; not given: dealt evenly */
     struct cs_per_place full_layers;      /* the first so many layers of a place are fully recomputed ... */
     struct cs_per_place selective_layers; /* ... and of the first so many the others selectively; given, both
@@ -111,7 +113,7 @@ CS_MUST_CHECK cs_status cs_strategy_parse(const char *text, struct cs_loc loc, s
                                           uint32_t *mask, struct cs_err *err);
 /** The keys of a strategy in canonical order: dp mp pp op zero sp cp ep vpp schedule micro_batch recompute
  *  placement, then cp_kind seq_split half_batches fused_tp keep_comm offload_optimizer swap_activations
- *  layers full_layers selective_layers; NULL-terminated. Lists are written 5/6/6/5. */
+ *  expert_mp layers full_layers selective_layers; NULL-terminated. Lists are written 5/6/6/5. */
 extern const char *const cs_strategy_keys[];
 /** Set one key from text (as in a study or on the command line); same errors as cs_strategy_parse. */
 CS_MUST_CHECK cs_status cs_strategy_set(struct cs_strategy *strategy, const char *key, const char *text,
