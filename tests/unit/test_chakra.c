@@ -466,6 +466,7 @@ static const struct refused {
     {{{.id = 1, .type = COMP, .us = 1, .n_deps = 1, .deps = {2}},
       {.id = 2, .type = COMP, .us = 1, .n_ctrl = 1, .ctrl = {1}}},
      "waits for itself: node "},
+    {{{.id = 1, .type = INVALID}}, "node 1 'n1': has type 0 (INVALID_NODE), or none"},
     {{{.id = 1, .type = 8}}, "node 1 'n1': has type 8, which is not known"},
     {{{.id = 1, .type = COLL}}, "has no attribute 'comm_type'"},
     {{{.id = 1, .type = COLL, .attrs = {{"comm_type", INT64, 10, 0}}}}, "'comm_type' is 10, expected 0 to 9"},

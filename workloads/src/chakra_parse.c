@@ -450,6 +450,10 @@ static void take_time(struct cs__et *et, struct cs__et_node *node, const struct 
 static cs_status take_node(struct cs__et *et, int32_t rank, struct cs__et_node *node, const struct raw *raw,
                            struct cs_err *err)
 {
+    if (raw->type == CS__ET_INVALID) {
+        return cs__et_bad(et, rank, node, err,
+                          "has type 0 (INVALID_NODE), or none: a node says what it is (1 to 7)");
+    }
     if (raw->type >= CS__N_ET_TYPES) {
         return cs__et_bad(et, rank, node, err, "has type %" PRIu64 ", which is not known", raw->type);
     }

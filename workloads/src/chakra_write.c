@@ -142,7 +142,12 @@ static cs_status put_node(struct writer *w, int32_t rank, int64_t index, struct 
     cs__wire_put_text(&w->node, CS__NODE_NAME, trace->labels[op->label]);
     cs__wire_put_number(&w->node, CS__NODE_TYPE, (uint64_t)type);
     put_deps(w, node);
-    put_attr(w, "is_cpu_op", CS__ATTR_BOOL, 0);
+    /* Computing beside the compute stream is copying between host and device (swapped activations): as the
+     * host's work it has a resource of its own in ASTRA-sim and in our reader, and keeps no computing
+     * waiting.
+     */
+    bool beside = op->type == CS_OP_COMPUTE && op->stream != CS_STREAM_COMPUTE;
+    put_attr(w, "is_cpu_op", CS__ATTR_BOOL, beside);
     if (op->type == CS_OP_COMPUTE) {
         return put_compute(w, rank, op, err);
     }
