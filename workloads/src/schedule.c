@@ -177,13 +177,20 @@ static void backward(struct order *o, int32_t chunk)
     }
 }
 
-/** A forward pass of one direction and a backward pass of the other that may hide each other's communication.
- */
+/** Under DualPipe, a forward pass of one direction and a backward pass of the other that may hide each
+ * other's communication: both are kept meanwhile. In the V, where nothing is hidden, backward goes first and
+ * makes room: the stage never keeps more than the 2 pp halves of its warm-up, and no stage waits longer for
+ * it. */
 static void both_ways(struct order *o, int32_t ahead, int32_t back, bool joined)
 {
-    forward(o, ahead);
-    o->slots[o->n - 1].joined = joined && o->p->mirrored;
-    backward(o, back);
+    if (o->p->mirrored) {
+        forward(o, ahead);
+        o->slots[o->n - 1].joined = joined;
+        backward(o, back);
+    } else {
+        backward(o, back);
+        forward(o, ahead);
+    }
 }
 
 /** DualPipe's eight phases. `near` is the chunk whose micro-batches enter the pipeline on this side, `far`
