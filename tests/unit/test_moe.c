@@ -399,37 +399,66 @@ START_TEST(test_ring)
 }
 END_TEST
 
+/** All-to-alls of layer 1 over the context-parallel ranks; their bytes. */
+static int32_t exchanges(const struct cs_trace *trace, const char *block, int64_t *bytes)
+{
+    return workload_count(
+        trace, workload_block(trace, 0, block),
+        (struct workload_filter){.coll = IS(CS_COLL_ALL_TO_ALL), .comm = "cp", .layer = IS(1)}, bytes);
+}
+
 START_TEST(test_ulysses)
 {
     /* q, k, v to heads and the result back: four exchanges of one rank's part (k and v of 8 heads, q and the
-     * result of 32), and as many backward with one more: the projection's kept operand is attention's. */
+     * result of 32), and backward as many of their gradients: DeepSpeed-Ulysses (arXiv 2309.14509, section
+     * 3.2) has 3 N h / P and N h / P each way. Attention keeps its result, the projection its operand. */
     struct cs_model model = workload_model("llama3-8b");
     model.n_layers = 2;
     struct cs_training training = workload_training(&model, 8, 8192);
-    struct cs_trace *trace = workload_trace(&model, &training, "dp=2,cp=4,cp_kind=ulysses");
     const int64_t head = 8192 / 4 * 128 * 2;
-    for (int32_t backward = 0; backward < 2; backward++) {
-        int64_t bytes;
-        int32_t n = workload_count(
-            trace, workload_block(trace, 0, backward ? "backward" : "forward"),
-            (struct workload_filter){.coll = IS(CS_COLL_ALL_TO_ALL), .comm = "cp", .layer = IS(1)}, &bytes);
-        ck_assert_int_eq(n, 4 + backward);
-        ck_assert_int_eq(bytes, ((2 + backward) * 32 + 2 * 8) * head);
+    static const char *const strategies[] = {"dp=2,cp=4,cp_kind=ulysses",
+                                             "dp=2,cp=4,cp_kind=ulysses,recompute=selective"};
+    int64_t bytes;
+    for (int32_t i = 0; i < 2; i++) {
+        struct cs_trace *trace = workload_trace(&model, &training, strategies[i]);
+        for (int32_t backward = 0; backward < 2; backward++) {
+            ck_assert_int_eq(exchanges(trace, backward ? "backward" : "forward", &bytes), 4);
+            ck_assert_int_eq(bytes, (2 * 32 + 2 * 8) * head);
+        }
+        cs_trace_free(trace);
     }
+    /* Full recomputation runs the forward pass' four again. */
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=2,cp=4,cp_kind=ulysses,recompute=full");
+    ck_assert_int_eq(exchanges(trace, "backward", &bytes), 8);
     cs_trace_free(trace);
+    /* A step at a time, the weight gradients of split schedules have nothing to fetch. */
+    trace = workload_trace(&model, &training, "pp=2,cp=4,cp_kind=ulysses,schedule=zero-bubble");
+    int64_t split = 0;
+    int32_t n_weight = 0;
+    for (int32_t i = 0; i < trace->n_blocks; i++) {
+        const bool weight = strncmp(trace->blocks[i].name, "weight", 6) == 0;
+        n_weight += weight;
+        split += weight ? workload_count(trace, &trace->blocks[i],
+                                         (struct workload_filter){.type = IS(CS_OP_COLLECTIVE), .comm = "cp"},
+                                         &bytes)
+                        : 0;
+    }
+    ck_assert_int_gt(n_weight, 0);
+    ck_assert_int_eq(split, 0);
+    cs_trace_free(trace);
+    /* As many key-value heads as query heads: 4 s h / cp elements forward. */
+    model.n_kv_heads = model.n_heads;
+    trace = workload_trace(&model, &training, "dp=2,cp=4,cp_kind=ulysses");
+    (void)exchanges(trace, "backward", &bytes);
+    ck_assert_int_eq(bytes, 4 * 8192 / 4 * 4096 * 2);
+    cs_trace_free(trace);
+    model.n_kv_heads = 8;
     /* Fewer key-value heads than ranks: each rank gets a copy of one, as if there were a head for each. */
     trace = workload_trace(&model, &training, "cp=16,cp_kind=ulysses");
-    int64_t repeated;
-    int32_t m = workload_count(
-        trace, workload_block(trace, 0, "forward"),
-        (struct workload_filter){.coll = IS(CS_COLL_ALL_TO_ALL), .comm = "cp", .layer = IS(1)}, &repeated);
-    ck_assert_int_eq(m, 4);
-    ck_assert_int_eq(repeated, (2 * 32 + 2 * 16) * (head / 4));
-    m = workload_count(trace, workload_block(trace, 0, "backward"),
-                       (struct workload_filter){.coll = IS(CS_COLL_ALL_TO_ALL), .comm = "cp", .layer = IS(1)},
-                       &repeated);
-    ck_assert_int_eq(m, 5);
-    ck_assert_int_eq(repeated, (3 * 32 + 2 * 16) * (head / 4));
+    for (int32_t backward = 0; backward < 2; backward++) {
+        ck_assert_int_eq(exchanges(trace, backward ? "backward" : "forward", &bytes), 4);
+        ck_assert_int_eq(bytes, (2 * 32 + 2 * 16) * (head / 4));
+    }
     cs_trace_free(trace);
     cs_model_release(&model);
 }

@@ -128,8 +128,9 @@ static void emit_forward(struct cs_planner *p, struct cs_oplist *list, int32_t f
         for (uint8_t k = 0; k < node->n_in; k++) {
             uint8_t t = node->in[k];
             const struct cs_tensor *tensor = &segment->tensors[t];
-            const struct cs_layout *from = p->producer[t] >= first ? &p->produced[t] : &p->stored[t];
             struct cs_layout want = cs__space_input(&p->space[i], tensor);
+            const struct cs_layout *from =
+                p->producer[t] >= first ? &p->produced[t] : cs__planner_kept_as(p, t, &want);
             bool have = p->producer[t] < 0 && t != segment->in; /* indices: every rank reads what it needs */
             for (uint8_t h = 0; h < hand.n[t]; h++) {
                 have |= cs__layout_equal(&hand.layout[t][h], &want, tensor);
@@ -190,7 +191,7 @@ static void emit_regather(struct cs_planner *p, struct cs_oplist *list, int32_t 
     for (uint8_t k = 0; k < node->n_save; k++) {
         uint8_t t = node->save[k];
         struct cs_layout want = cs__space_input(&p->space[i], &p->segment->tensors[t]);
-        emit_moves(p, list, t, &p->stored[t], &want, CS_PHASE_BACKWARD, node->label);
+        emit_moves(p, list, t, cs__planner_kept_as(p, t, &want), &want, CS_PHASE_BACKWARD, node->label);
     }
 }
 
@@ -322,7 +323,14 @@ static void measure_late(struct cs_planner *p, struct cs_plan *plan)
             continue;
         }
         for (uint8_t k = 0; k < node->n_save; k++) {
-            plan->late_bytes += counted[node->save[k]] ? 0 : cs__planner_stored_bytes(p, node->save[k]);
+            const struct cs_tensor *kept = &p->segment->tensors[node->save[k]];
+            struct cs_layout want = cs__space_input(&p->space[i], kept);
+            const struct cs_layout *as = cs__planner_kept_as(p, node->save[k], &want);
+            plan->late_bytes +=
+                counted[node->save[k]]
+                    ? 0
+                    : cs__tensor_bytes(&p->builder->costing, kept,
+                                       cs__sharding_elements(&p->builder->sharding, kept, as));
             counted[node->save[k]] = true;
         }
         for (uint8_t k = 0; k < node->n_out; k++) {

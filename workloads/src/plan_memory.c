@@ -20,7 +20,16 @@ static int64_t layout_bytes(const struct cs_planner *p, int32_t tensor, const st
 
 int64_t cs__planner_stored_bytes(const struct cs_planner *planner, int32_t tensor)
 {
-    return layout_bytes(planner, tensor, &planner->stored[tensor]);
+    return layout_bytes(planner, tensor, &planner->stored[tensor]) +
+           (planner->twice[tensor] ? layout_bytes(planner, tensor, &planner->second[tensor]) : 0);
+}
+
+const struct cs_layout *cs__planner_kept_as(const struct cs_planner *planner, int32_t tensor,
+                                            const struct cs_layout *want)
+{
+    const struct cs_tensor *t = &planner->segment->tensors[tensor];
+    bool second = planner->twice[tensor] && cs__layout_equal(&planner->second[tensor], want, t);
+    return second ? &planner->second[tensor] : &planner->stored[tensor];
 }
 
 /** Another cut of the same, copies of heads not counted. */
@@ -74,10 +83,15 @@ static void trace_tensors(struct cs_planner *p)
             uint8_t t = node->save[k];
             bool own = p->producer[t] < 0 && t != segment->in;
             struct cs_layout used = cs__space_input(&p->space[i], &segment->tensors[t]);
-            /* Another cut of the same size (Ulysses) costs nothing to keep and saves an exchange. */
+            /* Another cut of the same size (Ulysses) costs nothing to keep and saves an exchange; what two
+             * users get in two cuts, each keeps (attention its result, the projection its operand). */
             bool exchanged = !own && !p->produced[t].partial && is_exchange(p, t, &used);
             if ((own || p->produced[t].partial || exchanged || keeps_rows(p, t)) && !p->wanted[t]) {
                 p->stored[t] = used;
+            } else if (exchanged && p->wanted[t] && !p->twice[t] &&
+                       !cs__layout_equal(&p->stored[t], &used, &p->segment->tensors[t])) {
+                p->twice[t] = true;
+                p->second[t] = used;
             }
             p->wanted[t] = true;
         }

@@ -54,6 +54,8 @@ struct cs_planner {
     int8_t last_use[CS_SEGMENT_TENSORS_MAX];           /* node; n_nodes = leaves the segment; -1 = unused */
     struct cs_layout produced[CS_SEGMENT_TENSORS_MAX]; /* layout where it is made */
     struct cs_layout stored[CS_SEGMENT_TENSORS_MAX];   /* layout in which it is kept, if it is */
+    bool twice[CS_SEGMENT_TENSORS_MAX];                /* it is kept in another cut too: ... */
+    struct cs_layout second[CS_SEGMENT_TENSORS_MAX];   /* ... as another of its users got it */
     bool wanted[CS_SEGMENT_TENSORS_MAX];               /* some backward needs it */
     bool saved[CS_SEGMENT_TENSORS_MAX];                /* kept from forward on */
     bool counting;                            /* results of tensor-parallel communication: their ... */
@@ -65,7 +67,11 @@ struct cs_planner {
 
 /** Which tensors are wanted, kept, in which layout, and the regions to run again. */
 void cs__planner_choose(struct cs_planner *planner);
+/** Bytes of all that is kept of a tensor. */
 int64_t cs__planner_stored_bytes(const struct cs_planner *planner, int32_t tensor);
+/** The layout in which a user that wants the kept tensor in `want` finds it. */
+const struct cs_layout *cs__planner_kept_as(const struct cs_planner *planner, int32_t tensor,
+                                            const struct cs_layout *want);
 /** Largest sum of tensors alive at one node of the forward pass, tensors with keep[] not counted. */
 int64_t cs__planner_forward_temp(const struct cs_planner *planner, const bool keep[CS_SEGMENT_TENSORS_MAX]);
 /** The same for gradients in the backward pass, gathered copies of kept tensors included. */
