@@ -180,17 +180,39 @@ END_TEST
 START_TEST(test_optimizers)
 {
     /* Bytes a parameter: weight 2, gradient 4, master copy 4, AdamW's two moments 8, one of SGD and Muon 4.
-     */
+     * Muon has hidden matrices only: 18 for tables of tokens and positions, gains and biases. */
     static const struct {
         enum cs_optimizer optimizer;
         int32_t bytes;
     } rows[] = {{CS_OPT_ADAMW, 18}, {CS_OPT_SGD, 14}, {CS_OPT_MUON, 14}};
     training.optimizer = rows[_i].optimizer;
     struct cs_trace *trace = workload_trace(&model, &training, "dp=2");
-    ck_assert_double_eq_tol(trace->programs[0].state_bytes, rows[_i].bytes * (double)cs_model_params(&model),
-                            0.5);
-    /* Muon: five steps of 4 a a b + 2 a a a for every matrix; q, k, v, projection, the MLP's two and the
-     * head. */
+    const double h = 512;
+    const double matrices = 4.0 * (4 * h * h + 8 * h * h);
+    const double plain = 4096 * h + 4096 * h + 4.0 * (4 * h + 3 * h + h + 4 * h + h) + 2 * h;
+    ck_assert_double_eq_tol((double)cs_model_params(&model), matrices + plain, 0.5);
+    double state = rows[_i].bytes * (matrices + plain) + (rows[_i].optimizer == CS_OPT_MUON ? 4 * plain : 0);
+    ck_assert_double_eq_tol(trace->programs[0].state_bytes, state, 0.5);
+    ck_assert_double_eq_tol(trace->model_state_bytes, state, 0.5);
+    /* Sums of shards, and of stages: as much as the model has; the tied matrix is on both ends. */
+    static const char *const cuts[] = {"dp=4,op=4", "pp=4", "dp=4,op=4,pp=2", "mp=4,sp=true"};
+    static const double tied_copies[] = {0, 1, 1, 0};
+    for (int32_t k = 0; k < 4; k++) {
+        struct cs_trace *cut = workload_trace(&model, &training, cuts[k]);
+        double sum = 0;
+        for (int32_t rank = 0; rank < cut->n_ranks; rank++) {
+            sum += cut->programs[cut->program_of_rank[rank]].state_bytes;
+        }
+        const double copies = k == 0 || k == 2 ? 4 : 1; /* of weights and gradients */
+        double want = state + (copies - 1) * 6 * (matrices + plain);
+        want += tied_copies[k] * 4096 * h * (copies * 6 + 12 - (rows[_i].optimizer == CS_OPT_SGD ? 4 : 0));
+        /* Gains, the bias behind a row cut and positions are on every tensor-parallel rank. */
+        double everywhere = 4096 * h + 4.0 * (4 * h + h + h) + 2 * h;
+        want += k == 3 ? 3 * everywhere * (rows[_i].bytes + (rows[_i].optimizer == CS_OPT_MUON ? 4 : 0)) : 0;
+        ck_assert_msg(fabs(sum - want) < 0.5, "%s: %.0f, not %.0f", cuts[k], sum, want);
+        cs_trace_free(cut);
+    }
+    /* Muon: five steps of 4 a a b + 2 a a a for every matrix: q, k, v, projection, the MLP's two. */
     const struct cs_block *block = workload_block(trace, 0, "epilogue");
     double flop = 0;
     for (int32_t i = 0; i < block->n_ops; i++) {
@@ -199,17 +221,10 @@ START_TEST(test_optimizers)
             flop = trace->costs[op->cost].flop;
         }
     }
-    const double h = 512;
     double square = 6 * h * h * h;
     double wide = 4 * h * h * 4 * h + 2 * h * h * h;
-    double head = 4 * h * h * 4096 + 2 * h * h * h;
-    /* q, k and v are cut by heads: hidden x heads against head_dim. */
-    double d = 64;
-    double qkv = 3 * (4 * d * d * (h * 8) + 2 * d * d * d);
-    (void)head;
-    ck_assert_double_eq_tol(
-        flop, rows[_i].optimizer == CS_OPT_MUON ? 5 * (4 * (qkv + square + 2 * wide) + head) : 0,
-        1e-3 * (flop + 1));
+    ck_assert_double_eq_tol(flop, rows[_i].optimizer == CS_OPT_MUON ? 5 * 4 * (4 * square + 2 * wide) : 0,
+                            1e-9 * (flop + 1));
     cs_trace_free(trace);
 }
 END_TEST

@@ -33,16 +33,6 @@ static int64_t list_bytes(const struct cs_costing *costing, const struct cs_segm
     return bytes;
 }
 
-static bool tensor_has_axis(const struct cs_tensor *tensor, uint8_t axis)
-{
-    for (uint8_t i = 0; i < tensor->n_axes; i++) {
-        if (tensor->axes[i] == axis) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /** Shape of a matrix product between the input and all parameters that share an axis with it: rows are the
  *  output axes a parameter does not have, the summed axes are the parameter's that the input has too. */
 struct product {
@@ -62,7 +52,7 @@ static struct product matmul_shape(const struct cs_costing *costing, const struc
         bool product = false;
         for (uint8_t a = 0; a < param->n_axes; a++) {
             int64_t length = cs__sharding_length(sharding, param->axes[a], space->cut[param->axes[a]]);
-            if (tensor_has_axis(in, param->axes[a])) {
+            if (cs__tensor_has_axis(in, param->axes[a])) {
                 k *= length;
                 product = true;
             } else {
@@ -76,7 +66,7 @@ static struct product matmul_shape(const struct cs_costing *costing, const struc
     }
     const struct cs_tensor *weight = &segment->tensors[node->par[0]];
     for (uint8_t a = 0; a < in->n_axes; a++) {
-        if (!tensor_has_axis(weight, in->axes[a])) {
+        if (!cs__tensor_has_axis(weight, in->axes[a])) {
             p.m *= cs__sharding_length(sharding, in->axes[a], space->cut[in->axes[a]]);
         }
     }

@@ -41,6 +41,11 @@ struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct c
 struct cs_op_cost cs__sort_cost(const struct cs_costing *costing, const struct cs_tensor *rows,
                                 const struct cs_space *space, double n_ranks);
 
+/** Of the parameters that are trained, those that are no hidden matrices: gains, biases, tables,
+ * convolutions.
+ */
+int64_t cs__model_plain_params(const struct cs_model *model);
+
 /** Matrix arithmetic of the forward pass counted in full: causal attention is not halved. */
 double cs__node_model_flop(const struct cs_costing *costing, const struct cs_segment *segment,
                            const struct cs_node *node, const struct cs_space *space);

@@ -48,6 +48,29 @@ struct cs_node *cs__segment_node(struct cs_segment *segment, const char *label, 
     return node;
 }
 
+bool cs__tensor_has_axis(const struct cs_tensor *tensor, uint8_t axis)
+{
+    for (uint8_t i = 0; i < tensor->n_axes; i++) {
+        if (tensor->axes[i] == axis) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool cs__param_is_matrix(const struct cs_segment *segment, const struct cs_node *node, uint8_t param)
+{
+    const struct cs_tensor *p = &segment->tensors[param];
+    int32_t summed = 0;
+    if (node->work != CS_WORK_MATMUL || p->table) {
+        return false;
+    }
+    for (uint8_t i = 0; i < p->n_axes; i++) {
+        summed += cs__tensor_has_axis(&segment->tensors[node->in[0]], p->axes[i]);
+    }
+    return summed > 0 && summed < p->n_axes;
+}
+
 bool cs__node_is_product(const struct cs_node *node)
 {
     return node->work == CS_WORK_MATMUL || node->work == CS_WORK_CONV;

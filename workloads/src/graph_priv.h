@@ -39,6 +39,7 @@ struct cs_tensor {
     bool param;
     bool tied;    /* parameter: the same matrix as the embedding's, which may be on another stage */
     bool shared;  /* parameter: the same as another of the same stage */
+    bool table;   /* parameter: a row for each entry of a vocabulary, or each class */
     bool no_grad; /* no gradient flows into it: indices, statistics, constants */
 };
 
@@ -84,6 +85,13 @@ struct cs_node {
 
 /** An activation times parameters: backward has a product for each of the two. */
 bool cs__node_is_product(const struct cs_node *node);
+
+/** A hidden matrix: some of the parameter's axes are summed over, others are the result's. Neither gains,
+ *  biases nor tables are. */
+struct cs_segment;
+bool cs__param_is_matrix(const struct cs_segment *segment, const struct cs_node *node, uint8_t param);
+/** Is the axis one of the tensor's? */
+bool cs__tensor_has_axis(const struct cs_tensor *tensor, uint8_t axis);
 
 #define CS_SEGMENT_TENSORS_MAX 120
 #define CS_SEGMENT_NODES_MAX 64

@@ -100,7 +100,9 @@ static void add_classifier(struct resnet *r)
     cs__node_in(node, segment->in);
     cs__node_out(node, mean);
     node = cs__build_matmul(&r->b, "classifier", mean);
-    cs__node_par(node, cs__segment_param(segment, "weight", CS_AXES(channels, r->classes)));
+    uint8_t weight = cs__segment_param(segment, "weight", CS_AXES(channels, r->classes));
+    segment->tensors[weight].table = true;
+    cs__node_par(node, weight);
     cs__node_par(node, cs__segment_param(segment, "bias", CS_AXES(r->classes)));
     uint8_t scores = cs__segment_tensor(segment, "scores", CS_AXES(r->b.batch, r->b.seq, r->classes));
     cs__node_out(node, scores);

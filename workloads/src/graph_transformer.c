@@ -119,6 +119,7 @@ static uint8_t add_look_up(struct cs_build *b, bool first)
     /* Elsewhere a tied head has the matrix on its stage already, else the stage needs a copy. */
     segment->tensors[vocabulary].shared = !first && b->model->tied_embedding;
     segment->tensors[vocabulary].tied = !first && !b->model->tied_embedding;
+    segment->tensors[vocabulary].table = true;
     cs__node_par(node, vocabulary);
     uint8_t x = cs__build_hidden(b, "words");
     cs__node_out(node, x);
@@ -189,6 +190,7 @@ static void add_logits(struct cs_build *b, uint8_t x, bool last)
     struct cs_node *node = cs__build_matmul(b, "head", x);
     uint8_t vocabulary = cs__segment_param(segment, "vocabulary", CS_AXES(b->hidden, b->vocab));
     segment->tensors[vocabulary].tied = last && b->model->tied_embedding;
+    segment->tensors[vocabulary].table = true;
     segment->tensors[vocabulary].shared = !last; /* the model's head follows on the same stage */
     cs__node_par(node, vocabulary);
     cs__node_out(node, logits);

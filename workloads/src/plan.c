@@ -353,19 +353,17 @@ static void build_forward(struct cs_planner *p, struct cs_plan *plan)
 
 /** Muon's five Newton-Schulz steps on the rank's part of a matrix of a x b, a <= b: per step one product a x
  * b x a, one a x a x a, one a x a x b (Jordan et al., 2024; Liu et al., arXiv 2502.16982). */
-static double newton_flop(const struct cs_planner *p, const struct cs_tensor *param,
-                          const struct cs_layout *layout)
+static double newton_flop(const struct cs_planner *p, const struct cs_node *node,
+                          const struct cs_tensor *param, const struct cs_layout *layout)
 {
     const struct cs_sharding *sharding = &p->builder->sharding;
+    const struct cs_tensor *in = &p->segment->tensors[node->in[0]];
     double size[3] = {1, 1, 1};
-    if (param->n_axes < 2) {
-        return 0;
-    }
-    /* The last axis against the rest; experts are matrices of their own. */
+    /* Summed axes against the result's; experts are matrices of their own. */
     bool expert = cs__planner_is_expert(p, param);
     for (uint8_t i = 0; i < param->n_axes; i++) {
         double length = (double)cs__sharding_length(sharding, param->axes[i], layout->cut[i]);
-        size[expert && i == 0 ? 2 : i == param->n_axes - 1 ? 1 : 0] *= length;
+        size[expert && i == 0 ? 2 : cs__tensor_has_axis(in, param->axes[i]) ? 0 : 1] *= length;
     }
     double a = size[0] < size[1] ? size[0] : size[1];
     double b = size[0] < size[1] ? size[1] : size[0];
@@ -385,8 +383,8 @@ static void sum_params(struct cs_planner *p, struct cs_plan *plan)
                 continue;
             }
             plan->params.n_tensors += param->tied ? 0 : 1;
-            /* Tables of tokens and positions stay with AdamW. */
-            plan->params.newton_flop += node->work == CS_WORK_MATMUL ? newton_flop(p, param, &layout) : 0;
+            const bool matrix = cs__param_is_matrix(p->segment, node, node->par[k]);
+            plan->params.newton_flop += matrix ? newton_flop(p, node, param, &layout) : 0;
             if (cs__planner_is_expert(p, param)) {
                 plan->params.n_expert += n;
                 continue;
@@ -396,6 +394,7 @@ static void sum_params(struct cs_planner *p, struct cs_plan *plan)
                 continue;
             }
             plan->params.n += n;
+            plan->params.n_plain += matrix ? 0 : n;
             plan->params.n_partial += sharding->degree[0] > 1 && (layout.partial & CS_CUT_MP) ? n : 0;
             plan->params.n_copies += cs__sharding_copies(sharding, param, &layout) > 1 ? n : 0;
         }

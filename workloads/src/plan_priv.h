@@ -16,7 +16,8 @@ struct cs_param_sum {
     int64_t n_copies;  /* of n: copies on ranks that share a key-value head */
     int64_t n_expert;  /* of experts, not in n: each on one rank of an expert-parallel group */
     int32_t n_tensors; /* weights and biases, by number */
-    double newton_flop; /* of one orthogonalisation of every matrix (Muon) */
+    int64_t n_plain;   /* of n: no hidden matrices, so that Muon leaves them to AdamW */
+    double newton_flop; /* of one orthogonalisation of every hidden matrix (Muon) */
 };
 
 struct cs_plan {

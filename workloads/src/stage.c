@@ -16,17 +16,19 @@ struct cs_spread cs__spread(const struct cs_builder *builder)
     return spread;
 }
 
-int64_t cs__optimizer_bytes(const struct cs_training *training)
+int64_t cs__optimizer_bytes(const struct cs_training *training, int64_t n, int64_t n_plain)
 {
-    int64_t master = training->dtype == CS_DTYPE_FP32 ? 0 : 4;
+    const int64_t moment = cs_dtype_bytes(CS_DTYPE_FP32);
+    int64_t bytes = (training->dtype == CS_DTYPE_FP32 ? 0 : moment) * n; /* master copy */
     switch (training->optimizer) {
     case CS_OPT_ADAMW:
-        return master + 8; /* first and second moment */
+        return bytes + 2 * moment * n;
     case CS_OPT_SGD:
+        return bytes + moment * n;
     case CS_OPT_MUON:
         break;
     }
-    return master + 4; /* momentum */
+    return bytes + moment * (n + n_plain);
 }
 
 static struct cs_plan *plan_at(const struct cs_plan_set *set, int32_t part, int32_t segment,
@@ -117,6 +119,12 @@ int64_t cs__chunk_params(const struct cs_chunk *chunk, int32_t item)
     return params->n + (chunk->stage->has_embedding ? 0 : params->n_tied);
 }
 
+static int64_t plain_params(const struct cs_chunk *chunk, int32_t item)
+{
+    const struct cs_param_sum *params = &cs__chunk_plan(chunk, 0, item)->params;
+    return params->n_plain + (chunk->stage->has_embedding ? 0 : params->n_tied);
+}
+
 /** Layers and what comes before the first and behind the last of them. */
 static void find_items(struct cs_chunk *chunk)
 {
@@ -201,6 +209,7 @@ static void fill_buckets(struct cs_chunk *chunk)
         struct cs_bucket *bucket = &chunk->buckets[chunk->n_buckets - 1];
         bucket->first = item;
         bucket->n_params += cs__chunk_params(chunk, item);
+        bucket->n_plain += plain_params(chunk, item);
         bucket->n_expert += cs__chunk_plan(chunk, 0, item)->params.n_expert;
         chunk->bucket_of[item] = chunk->n_buckets - 1;
         open = goes_on(chunk, item, bucket);
@@ -208,6 +217,7 @@ static void fill_buckets(struct cs_chunk *chunk)
     for (int32_t i = 0; i < chunk->n_buckets; i++) {
         struct cs_bucket *bucket = &chunk->buckets[i];
         bucket->n_shard = (bucket->n_params + op - 1) / op;
+        bucket->n_plain_shard = (bucket->n_plain + op - 1) / op;
         bucket->n_expert_shard = (bucket->n_expert + expert_op - 1) / expert_op;
     }
 }
@@ -277,6 +287,7 @@ static void add_up(struct cs_stage *stage)
         for (int32_t i = 0; i < chunk->n_buckets; i++) {
             stage->n_params += chunk->buckets[i].n_params;
             stage->n_shard += chunk->buckets[i].n_shard;
+            stage->n_plain_shard += chunk->buckets[i].n_plain_shard;
             stage->n_expert += chunk->buckets[i].n_expert;
             stage->n_expert_shard += chunk->buckets[i].n_expert_shard;
         }
@@ -321,8 +332,9 @@ void cs__stage_init(struct cs_stage *stage, struct cs_builder *builder, const st
     stage->gradient_bytes =
         (spread.scatter_always ? stage->n_shard + stage->n_expert_shard : stage->n_params + stage->n_expert) *
         cs_dtype_bytes(training->gradient_dtype);
-    stage->optimizer_bytes = builder->strategy.offload_optimizer
-                                 ? 0
-                                 : (stage->n_shard + stage->n_expert_shard) * cs__optimizer_bytes(training);
+    stage->optimizer_bytes =
+        builder->strategy.offload_optimizer
+            ? 0
+            : cs__optimizer_bytes(training, stage->n_shard + stage->n_expert_shard, stage->n_plain_shard);
     add_up_buffers(stage, &spread);
 }

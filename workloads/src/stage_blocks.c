@@ -361,7 +361,7 @@ static void emit_newton(const struct cs_stage *stage, struct cs_oplist *list, co
 {
     struct cs_builder *builder = stage->builder;
     cs__emit_collective(builder, list, CS_LANE_DP, CS_GROUP_OP, CS_COLL_ALL_GATHER, CS_PHASE_OPTIMIZER,
-                        "momentum", stage->n_shard * spread->op * weight_elt(stage));
+                        "momentum", (stage->n_shard - stage->n_plain_shard) * spread->op * weight_elt(stage));
     if (spread->sharded) {
         emit_event(stage, list, CS_OP_RECORD, CS_LANE_DP, CS_EVENT_REDUCED);
         emit_event(stage, list, CS_OP_WAIT, CS_LANE_COMPUTE, CS_EVENT_REDUCED);
@@ -382,21 +382,21 @@ static void emit_optimizer(const struct cs_stage *stage, struct cs_oplist *list,
     if (training->optimizer == CS_OPT_MUON) {
         emit_newton(stage, list, spread);
     }
+    const int64_t states = cs__optimizer_bytes(training, (int64_t)n, stage->n_plain_shard);
     if (builder->strategy.offload_optimizer) {
         /* In and out at once: the link has two directions. */
-        cs__emit_host(builder, list, CS_LANE_COMPUTE, CS_PHASE_OPTIMIZER, "optimizer.swap",
-                      (int64_t)n * cs__optimizer_bytes(training));
+        cs__emit_host(builder, list, CS_LANE_COMPUTE, CS_PHASE_OPTIMIZER, "optimizer.swap", states);
     }
     /* Gradient and states are read, states and weight written. */
-    double bytes = (double)(gradient_elt(stage) + 2 * cs__optimizer_bytes(training) + weight_elt(stage));
+    double bytes = n * (double)(gradient_elt(stage) + weight_elt(stage)) + 2 * (double)states;
     if (training->dtype == CS_DTYPE_FP32) {
-        bytes += (double)weight_elt(stage); /* the weight is its own master copy: read as well */
+        bytes += n * (double)weight_elt(stage); /* the weight is its own master copy: read as well */
     }
     cs__emit_compute(builder, list, CS_PHASE_OPTIMIZER, "optimizer",
                      (struct cs_op_cost){.kind = CS_OPKIND_OPTIMIZER,
                                          .dtype = CS_DTYPE_FP32,
                                          .flop = OPTIMIZER_FLOP * n,
-                                         .bytes = n * bytes,
+                                         .bytes = bytes,
                                          .batch = 1,
                                          .n_kernels = 1});
 }

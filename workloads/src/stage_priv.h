@@ -24,6 +24,7 @@ struct cs_bucket {
     int32_t first, last; /* items; backward completes `last` first and `first` last */
     int64_t n_params;
     int64_t n_shard;                  /* of one rank of the optimizer group, rounded up */
+    int64_t n_plain, n_plain_shard;   /* of n_params, those that are no hidden matrices */
     int64_t n_expert, n_expert_shard; /* parameters of experts, whose copies are other ranks */
 };
 
@@ -51,6 +52,7 @@ struct cs_stage {
     struct cs_chunk *chunks;
     bool has_embedding;        /* some chunk is the first of the model */
     int64_t n_params, n_shard; /* sums over buckets */
+    int64_t n_plain_shard;
     int64_t n_expert, n_expert_shard;
     int64_t n_partial, n_copies; /* parameters whose gradients are summed over tensor-parallel ranks */
     int64_t n_tied;              /* vocabulary matrix shared by first and last stage */
@@ -75,8 +77,11 @@ struct cs_spread cs__spread(const struct cs_builder *builder);
  */
 int64_t cs__message_parts(const struct cs_builder *builder);
 
-/** Bytes of optimizer state per parameter: fp32 master copy (unless weights are fp32) and moments. */
-int64_t cs__optimizer_bytes(const struct cs_training *training);
+/** Bytes of optimizer states of `n` parameters, of which `n_plain` are no hidden matrices: fp32 master copy
+ * (unless weights are fp32) and moments in fp32, two for AdamW, one for SGD and for Muon, which leaves gains,
+ * biases and tables of tokens, positions and classes to AdamW (Jordan et al., 2024; Liu et al., arXiv
+ * 2502.16982, section 2.2). */
+int64_t cs__optimizer_bytes(const struct cs_training *training, int64_t n, int64_t n_plain);
 /** Chunks, items, buckets and state of a stage; arrays in the trace's arena. */
 void cs__stage_init(struct cs_stage *stage, struct cs_builder *builder, const struct cs_plan_set *plans,
                     int32_t index);

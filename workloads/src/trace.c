@@ -249,12 +249,16 @@ static double cluster_state_bytes(const struct cs_builder *builder)
     } states[] = {
         {(double)cs_dtype_bytes(cs__storage_dtype(training)), s->zero >= 3},
         {(double)cs_dtype_bytes(training->gradient_dtype), s->zero >= 2},
-        {s->offload_optimizer ? 0.0 : (double)cs__optimizer_bytes(training), true},
+        {s->offload_optimizer ? 0.0 : (double)cs__optimizer_bytes(training, 1, 0), true},
     };
     double sum = 0;
     for (int32_t i = 0; i < CS_COUNT(states); i++) {
         double dense_copies = states[i].sharded ? fmax(1, copies / s->op) : copies;
         sum += states[i].bytes * (once + dense * dense_copies);
+    }
+    if (!s->offload_optimizer) {
+        double more = (double)(cs__optimizer_bytes(training, 1, 1) - cs__optimizer_bytes(training, 1, 0));
+        sum += more * (double)cs__model_plain_params(model) * fmax(1, copies / s->op);
     }
     return sum;
 }
@@ -266,9 +270,13 @@ static void fill_figures(struct cs_builder *builder)
     trace->attention_frac = builder->model->causal ? 0.5 : 1.0;
     trace->n_tokens = (double)training->global_batch * (double)training->seq_length;
     trace->model_flop = cs_model_step_flop(builder->model, trace->n_tokens, training->seq_length);
-    int64_t held = cs_dtype_bytes(cs__storage_dtype(training)) + cs_dtype_bytes(training->gradient_dtype) +
-                   (builder->strategy.offload_optimizer ? 0 : cs__optimizer_bytes(training));
-    trace->model_state_bytes = (double)cs_model_trained_params(builder->model) * (double)held;
+    int64_t held = cs_dtype_bytes(cs__storage_dtype(training)) + cs_dtype_bytes(training->gradient_dtype);
+    int64_t n = cs_model_trained_params(builder->model);
+    trace->model_state_bytes = (double)n * (double)held;
+    if (!builder->strategy.offload_optimizer) {
+        trace->model_state_bytes +=
+            (double)cs__optimizer_bytes(training, n, cs__model_plain_params(builder->model));
+    }
     trace->cluster_state_bytes = cluster_state_bytes(builder);
 }
 
