@@ -68,7 +68,7 @@ static void print_robustness(FILE *out, const struct cs_search_report *report, c
 static void print_front(FILE *out, const struct cs_search_report *report, const struct cs_explanation *e)
 {
     char memory[32];
-    char strategy[256];
+    char strategy[CS_STRATEGY_TEXT_MAX];
     (void)fputs("\nless memory for more time (of strategies with a closed form nothing is both faster "
                 "and smaller; on one cluster cost is time)\n",
                 out);
@@ -92,7 +92,7 @@ static double share_s(const struct cs_run *run, const char *what)
 /* Every part of either critical path, and what it differs by; the parts add up to the difference. */
 static void print_baseline(FILE *out, const struct cs_explanation *e)
 {
-    char strategy[256];
+    char strategy[CS_STRATEGY_TEXT_MAX];
     double winner_s = e->winner.metrics.iteration_s;
     double own_s = e->baseline_run.metrics.iteration_s;
     (void)fprintf(

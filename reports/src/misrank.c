@@ -12,7 +12,7 @@ static const struct cs_strategy *strategy_of(const struct cs_search_report *repo
 
 void cs_report_misrank_text(FILE *out, const struct cs_search_report *report, const struct cs_misrank *m)
 {
-    char strategy[512];
+    char strategy[CS_STRATEGY_TEXT_MAX];
     char text[640];
     char value[64];
     (void)fprintf(out, "\nclosed form against simulation, %lld strategies\n", (long long)m->n);

@@ -86,7 +86,7 @@ static void print_choice(FILE *out, const struct cs_plan_report *report, const c
 {
     const struct cs_plan_row *row = &report->answer->rows[at];
     const struct cs_point *point = &report->points[at];
-    char strategy[192];
+    char strategy[CS_STRATEGY_TEXT_MAX];
     char cost[64];
     (void)fprintf(out, "%-9s %d nodes (%d devices), %s: %.4g days", label, (int)point->n_nodes,
                   (int)point->n_devices, report->plan->clusters[at].family, row->time_s / SECONDS_PER_DAY);

@@ -183,7 +183,7 @@ static void csv_real(FILE *out, double value)
 
 void cs_report_point_csv(FILE *out, const struct cs_point *point)
 {
-    char strategy[192] = "";
+    char strategy[CS_STRATEGY_TEXT_MAX] = "";
     int32_t best = cs_point_best_upgrade(point);
     if (point->simulated) {
         (void)cs_strategy_format(&point->strategy, strategy, sizeof strategy);

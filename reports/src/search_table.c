@@ -155,7 +155,7 @@ static void print_by_text(FILE *out, const struct cs_search_report *report, bool
     cs__grid_release(&grid);
     for (int64_t i = 0; i < n_shown(report); i++) {
         char label[32];
-        char strategy[512];
+        char strategy[CS_STRATEGY_TEXT_MAX];
         char algorithms[128];
         char text[768];
         (void)snprintf(label, sizeof label, "%4lld  ", (long long)i + 1);
@@ -239,7 +239,7 @@ static void print_winner(FILE *out, const struct cs_search_report *report)
 {
     const struct cs_search_result *result = report->result;
     const struct cs_metrics *best = &result->ranking[0].metrics;
-    char strategy[256];
+    char strategy[CS_STRATEGY_TEXT_MAX];
     char algorithms[128];
     char text[512];
     char count[32];

@@ -144,7 +144,7 @@ void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report,
 {
     const struct cs_evaluation *evaluation = report->evaluation;
     const struct cs_metrics *metrics = &evaluation->metrics;
-    char strategy[256];
+    char strategy[CS_STRATEGY_TEXT_MAX];
     char operations[32];
     cs__inputs(out, report->study);
     cs__paragraph(out, "strategy    ", cs_strategy_format(report->strategy, strategy, sizeof strategy));

@@ -13,7 +13,6 @@
 /* How long another process may hold the store, milliseconds. */
 #define BUSY_MS 20000
 #define KEY_BYTES 20
-#define STRATEGY_BYTES 1024 /* three lists of CS_PLACES_MAX numbers, and the rest */
 
 struct cs_store {
     sqlite3 *db;
@@ -130,7 +129,7 @@ out:
 static bool lookup(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation)
 {
     struct cs_store *store = context;
-    char name[STRATEGY_BYTES];
+    char name[CS_STRATEGY_TEXT_MAX];
     bool found = false;
     (void)sqlite3_reset(store->find);
     (void)sqlite3_bind_int64(store->find, 1, store->study);
@@ -150,7 +149,7 @@ static bool lookup(void *context, const struct cs_strategy *strategy, struct cs_
 static void save(void *context, const struct cs_strategy *strategy, const struct cs_evaluation *evaluation)
 {
     struct cs_store *store = context;
-    char name[STRATEGY_BYTES];
+    char name[CS_STRATEGY_TEXT_MAX];
     if (store->problem[0] || !evaluation->simulated) {
         return;
     }

@@ -203,7 +203,7 @@ static void fill(struct cs__grid *grid, const struct cs_sweep_report *report, bo
 static void print_strategies(FILE *out, const struct cs_sweep_report *report)
 {
     int32_t n = cs_sweep_n_points(report->sweep);
-    char strategy[192];
+    char strategy[CS_STRATEGY_TEXT_MAX];
     (void)fputs("strategies from each point on\n", out);
     for (int32_t p = 0; p < n; p++) {
         const struct cs_point *point = &report->points[p];

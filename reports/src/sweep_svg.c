@@ -50,7 +50,7 @@ static struct cs_chart_series series_of(struct cs_arena *arena, const struct cs_
     }
     for (int32_t i = 0; i < axis->n; i++) {
         const struct cs_point *point = &report->points[first + i * stride];
-        char strategy[192];
+        char strategy[CS_STRATEGY_TEXT_MAX];
         x[i] = i;
         if (numbers) {
             (void)number(axis->values[i * axis->n_keys], &x[i]);

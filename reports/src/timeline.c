@@ -112,7 +112,7 @@ void cs_report_timeline(FILE *out, const struct cs_simulate_report *report,
     struct writer writer = {out, false};
     const struct cs_trace *trace = report->trace;
     const struct cs_run *run = report->run;
-    char strategy[256];
+    char strategy[CS_STRATEGY_TEXT_MAX];
     (void)fputs("{\"traceEvents\":[", out);
     for (int64_t i = 0; i < run->n_spans; i++) {
         const struct cs_span *span = &run->spans[i];

@@ -143,7 +143,7 @@ static void off_table(FILE *out, const struct cs_validate_report *report)
         if (c->kind != CS_CASE_TIME || !run->ran || !(fabs(error) > OFF_FRAC)) {
             continue;
         }
-        char strategy[192];
+        char strategy[CS_STRATEGY_TEXT_MAX];
         (void)fprintf(out, "| %s | %s / %s | %+.0f %% |", c->id, c->source_short, c->hardware, 100 * error);
         for (int32_t p = 0; p < run->n_path && p < 3; p++) {
             (void)fprintf(out, "%s %s %.0f %%", p ? "," : "", run->path[p].what,

@@ -322,6 +322,52 @@ START_TEST(test_lists)
 }
 END_TEST
 
+/** "KEY=NUMBER/NUMBER/..." with `n` numbers, the first of them `first`. */
+static void put_list(char *text, size_t bytes, const char *key, int32_t n, int32_t first, int32_t other)
+{
+    size_t len = strlen(text);
+    len += (size_t)snprintf(text + len, bytes - len, ",%s=%d", key, (int)first);
+    for (int32_t i = 1; i < n; i++) {
+        len += (size_t)snprintf(text + len, bytes - len, "/%d", (int)other);
+    }
+}
+
+START_TEST(test_many_stages)
+{
+    /* As many stages as LLaMA3-405B has layers, with a list of each kind; back from text the same. */
+    char text[CS_STRATEGY_TEXT_MAX] = "dp=1,mp=1,pp=126";
+    char again[CS_STRATEGY_TEXT_MAX];
+    char why[256];
+    struct cs_err err = {0};
+    put_list(text, sizeof text, "layers", 126, 1, 1);
+    put_list(text, sizeof text, "full_layers", 126, 1, 0);
+    put_list(text, sizeof text, "selective_layers", 126, 0, 1);
+    struct cs_strategy strategy = workload_strategy(text);
+    ck_assert_str_eq(cs_strategy_format(&strategy, again, sizeof again), text);
+    model = workload_gpt(126, 256, 8, 1024);
+    struct cs_training training = workload_training(&model, 128, 1024);
+    struct cs_cluster_shape shape = {.n_devices = 126, .devices_per_node = 8};
+    const char *rule = cs_strategy_check(&strategy, &model, &training, &shape, why, sizeof why);
+    ck_assert_msg(rule == NULL, "%s", why);
+    struct cs_trace *trace = workload_trace(&model, &training, text);
+    int64_t bytes[2];
+    for (int32_t i = 0; i < 2; i++) {
+        workload_count(trace, workload_block(trace, i == 0 ? 0 : 125, "forward"),
+                       (struct workload_filter){
+                           .type = IS(CS_OP_ALLOC), .mem = IS(CS_MEM_ACTIVATIONS), .layer = IS(125 * i)},
+                       &bytes[i]);
+    }
+    ck_assert_int_eq(bytes[0], 2 * 1024 * 256); /* fully recomputed: its input */
+    ck_assert_int_gt(bytes[1], bytes[0]);
+    cs_trace_free(trace);
+    /* More than the text of any list may hold is said, not cut. */
+    char most[CS_STRATEGY_TEXT_MAX] = "pp=129";
+    put_list(most, sizeof most, "layers", 129, 1, 1);
+    ck_assert_fails(cs_strategy_parse(most, CS_NOLOC, &strategy, NULL, &err), &err, CS_E_INPUT, 0,
+                    "128 numbers");
+}
+END_TEST
+
 START_TEST(test_recompute_lists)
 {
     /* The first layers of a place as the lists say: what a stage keeps falls accordingly. */
@@ -354,6 +400,7 @@ static Suite *schedules_suite(void)
     tcase_add_test(c, test_dualpipe_state);
     tcase_add_loop_test(c, test_lists, 0, 16);
     tcase_add_test(c, test_recompute_lists);
+    tcase_add_test(c, test_many_stages);
     tcase_add_loop_test(c, test_few_micro_batches, 0, 5);
     suite_add_tcase(suite, c);
     return suite;

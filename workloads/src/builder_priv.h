@@ -45,7 +45,7 @@ enum cs_group {
 /** Channels: each chunk of a stage has one for its outputs and one for its inputs' gradients, so that
  * messages of different chunks cannot be taken for each other. One more goes round the ring of context
  * parallelism. */
-#define CS_CHANNELS_MAX (2 * CS_PLACES_MAX + 1)
+#define CS_CHANNELS_MAX (2 * CS_CHUNKS_MAX + 1)
 struct cs_channel {
     int32_t chunk; /* the sender's */
     bool forward;

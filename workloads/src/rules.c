@@ -157,9 +157,9 @@ static bool vpp_fits(const struct subject *x)
 static bool places_countable(const struct subject *x)
 {
     int64_t places = (int64_t)x->s->pp * x->s->vpp;
-    return x->s->vpp <= CS_PLACES_MAX ||
+    return x->s->vpp <= CS_CHUNKS_MAX ||
            REFUSE(x, "pp*vpp = %lld with vpp above %d is more than a trace holds", (long long)places,
-                  CS_PLACES_MAX);
+                  CS_CHUNKS_MAX);
 }
 
 static bool dualpipe_even(const struct subject *x)
@@ -174,7 +174,7 @@ static bool slices_fit(const struct subject *x)
     if (x->s->schedule != CS_SCHED_SEQPIPE || n <= 1) {
         return true;
     }
-    if (n > CS_PLACES_MAX || x->training->seq_length % ((int64_t)n * x->s->cp * (x->s->sp ? x->s->mp : 1))) {
+    if (n > CS_CHUNKS_MAX || x->training->seq_length % ((int64_t)n * x->s->cp * (x->s->sp ? x->s->mp : 1))) {
         return REFUSE(x, "sequence length %lld cannot be cut into seq_split=%d slices over cp=%d and mp=%d",
                       (long long)x->training->seq_length, (int)n, (int)x->s->cp, (int)x->s->mp);
     }

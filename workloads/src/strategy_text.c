@@ -62,7 +62,7 @@ const char *const cs_strategy_keys[] = {"dp",
 
 #define DEGREE_MAX (1 << 20)
 /* A strategy in text is a line. */
-#define TEXT_MAX 512
+#define TEXT_MAX CS_STRATEGY_TEXT_MAX
 
 static int32_t key_index(const char *key)
 {

@@ -38,7 +38,7 @@ struct maker {
     int32_t outstanding; /* see struct cs_pass_kind */
     struct {
         int32_t forward, weight; /* passes so far */
-    } done[CS_PLACES_MAX];
+    } done[CS_CHUNKS_MAX];
 };
 
 static const char *block_name(const struct maker *m, const struct cs_chunk *chunk,
@@ -164,7 +164,7 @@ static void build_program(struct cs_builder *builder, const struct cs_plan_set *
     struct maker m = {.builder = builder, .spread = cs__spread(builder)};
     struct cs_arena *arena = &builder->trace->arena;
     struct cs_program *program = &builder->trace->programs[index];
-    int32_t order[CS_PLACES_MAX] = {0};
+    int32_t order[CS_CHUNKS_MAX] = {0};
     int32_t n_variants = p->n_chunks * p->n_parts * CS_N_SLOT_KINDS * N_VARIANTS;
     m.n_units = p->n_micro_batches * p->n_parts / (p->mirrored ? 2 : 1);
     m.blocks = cs_calloc((size_t)n_variants, sizeof *m.blocks);

@@ -11,7 +11,7 @@
 
 /** What a configuration says, as texts that settings borrow. */
 struct cs__mindformers {
-    char strategy[2048];
+    char strategy[CS_STRATEGY_TEXT_MAX];
     char batch[24];
     char seq_length[24];
     char fusion[16 * CS_FUSION_MAX];

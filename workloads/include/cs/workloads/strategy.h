@@ -63,11 +63,16 @@ extern const char *const cs_cp_kind_names[]; /* "ring", "ulysses" */
 
 /** A number for each place of the model: the pipeline's stages, or with several chunks a stage the pp * vpp
  *  pieces in the order in which a micro-batch passes them. n = 0: not given. */
-#define CS_PLACES_MAX 64
+#define CS_PLACES_MAX 128
 struct cs_per_place {
     uint8_t n;
     uint8_t at[CS_PLACES_MAX];
 };
+
+/* Chunks of a stage (vpp), slices of a sequence: a trace names two channels for each chunk. */
+#define CS_CHUNKS_MAX 64
+/* A strategy in text: three lists of three digits a place, and the other keys. */
+#define CS_STRATEGY_TEXT_MAX (3 * 4 * CS_PLACES_MAX + 512)
 
 /** One parallel strategy. Plain value: compare and hash by field (cs_strategy_equal, cs_strategy_hash).
  *  dp * mp * cp * pp = devices. Zero in the fields behind `placement` means the usual. */
