@@ -236,7 +236,7 @@ int cs__cmd_simulate(int argc, char **argv)
     parse_args(&args, argc, argv);
     cs__run_to_study(&args.run, &args.study);
     if (args.mindformers) {
-        CS_TRY(cs__mindformers_apply(&args.config, args.mindformers, &args.study, &err));
+        CS_TRY(cs__mindformers_apply(&args.config, args.mindformers, args.strategy, &args.study, &err));
     }
     CS_TRY(cs__load_study(&study, &args.study, &err));
     CS_TRY(simulate(&args, &study, &exit_code, &err));

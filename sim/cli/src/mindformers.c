@@ -1,5 +1,7 @@
 #include "mindformers_priv.h"
 
+#include "cs/base/text.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -58,8 +60,36 @@ static void set_training(struct settings *settings, const struct cs_training *t)
     }
 }
 
+/* Does the command line give this key of the strategy? */
+static bool is_given(const char *key, const char *strategy, const struct cs__study_args *args)
+{
+    const size_t len = strlen(key);
+    for (const char *at = strategy; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        if (strncmp(at, key, len) == 0 && at[len] == '=') {
+            return true;
+        }
+    }
+    for (int32_t i = 0; i < args->n_overrides; i++) {
+        const char *name = args->overrides[i].key;
+        if (cs_text_starts_with(name, "strategy.") && strcmp(strchr(name, '.') + 1, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does it say anything of the strategy? */
+static bool is_changed(const char *strategy, const struct cs__study_args *args)
+{
+    bool changed = strategy != NULL;
+    for (int32_t i = 0; i < args->n_overrides; i++) {
+        changed |= cs_text_starts_with(args->overrides[i].key, "strategy");
+    }
+    return changed;
+}
+
 /* "dp=16,mp=2,..." key by key; a comma in a value is one without a '=' before the next. */
-static void set_strategy(struct settings *settings, const struct cs_strategy *strategy)
+static void set_strategy(struct settings *settings, const struct cs_strategy *strategy, bool without_counts)
 {
     char text[2048];
     char *at = cs_arena_strdup(settings->arena, cs_strategy_format(strategy, text, sizeof text));
@@ -75,14 +105,19 @@ static void set_strategy(struct settings *settings, const struct cs_strategy *st
         }
         if (equals) {
             *equals = '\0';
+        }
+        bool counts = strcmp(at, "full_layers") == 0 || strcmp(at, "selective_layers") == 0;
+        if (equals && strcmp(at, "op") == 0 && strategy->op == strategy->dp) {
+            set(settings, "strategy.op", "dp", true);
+        } else if (equals && !(counts && without_counts)) {
             set(settings, cs_arena_printf(settings->arena, "strategy.%s", at), equals + 1, true);
         }
         at = next ? next + 1 : NULL;
     }
 }
 
-cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, struct cs__study_args *args,
-                                struct cs_err *err)
+cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, const char *strategy,
+                                struct cs__study_args *args, struct cs_err *err)
 {
     cs_status st;
     struct cs_mindformers *config = &m->config;
@@ -100,7 +135,8 @@ cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, str
         set(&settings, "constraints.device_memory",
             cs_arena_printf(&config->arena, "%.0fB", floor(config->device_memory_bytes)), true);
     }
-    set_strategy(&settings, &config->strategy);
+    m->is_changed = is_changed(strategy, args);
+    set_strategy(&settings, &config->strategy, is_given("recompute", strategy, args));
     CS_TRY(put_first(args, &settings, err));
 out:
     return st;
@@ -109,7 +145,8 @@ out:
 void cs__mindformers_blame(const struct cs__mindformers *m, struct cs_err *err)
 {
     if (m->path) {
-        cs_err_prefix(err, "strategy of '%s' with what the command line changes", m->path);
+        cs_err_prefix(err, "strategy of '%s'%s", m->path,
+                      m->is_changed ? " as the command line changes it" : "");
     }
 }
 
