@@ -39,7 +39,6 @@ static void mark(struct cs_mf *mf, const struct cs_yaml_node *key, const struct 
     mf->uses[mf->n_uses++] = (struct cs_mf_use){key, value, whole, note};
 }
 
-/** Do two spellings of one setting agree? */
 static bool says_the_same(const struct cs_yaml_node *a, const struct cs_yaml_node *b)
 {
     return a->kind == CS_YAML_SCALAR && b->kind == CS_YAML_SCALAR && strcmp(a->text, b->text) == 0;
@@ -65,6 +64,14 @@ const struct cs_yaml_node *cs__mf_get(struct cs_mf *mf, const struct cs_yaml_nod
         }
     }
     return found;
+}
+
+void cs__mf_prefer(struct cs_mf *mf, const struct cs_yaml_node *read, const struct cs_yaml_node *other,
+                   const char *where)
+{
+    if (read != NULL && other != NULL && read != other && !says_the_same(read, other)) {
+        cs__mf_warn(mf, where, other, "is not read: line %d says it", read->loc.line);
+    }
 }
 
 void cs__mf_settle_key(struct cs_mf *mf, const struct cs_yaml_node *map, const char *key)
@@ -142,7 +149,10 @@ void cs__mf_warn(struct cs_mf *mf, const char *key, const struct cs_yaml_node *n
     /* The last one read: an anchor's value stands at several keys. */
     for (int32_t i = mf->n_uses - 1; node != NULL && i >= 0; i--) {
         struct cs_mf_use *use = &mf->uses[i];
-        if (use->value == node && use->note == NULL && node->kind != CS_YAML_MAP) {
+        if (use->value != node || node->kind == CS_YAML_MAP) {
+            continue;
+        }
+        if (use->note == NULL || strcmp(use->note, text) == 0) {
             use->note = cs_arena_strdup(&mf->out->arena, text);
             return;
         }

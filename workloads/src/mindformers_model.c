@@ -17,6 +17,7 @@ static const struct cs_yaml_node *find(struct cs_mf *mf, const char *const *name
     const struct cs_yaml_node *found = NULL;
     for (int32_t i = 0; i < CS_COUNT(sections); i++) {
         const struct cs_yaml_node *node = cs__mf_get(mf, sections[i], names);
+        cs__mf_prefer(mf, found, node, names[0]);
         found = found != NULL ? found : node;
     }
     return found;

@@ -41,6 +41,9 @@ const struct cs_yaml_node *cs__mf_get(struct cs_mf *mf, const struct cs_yaml_nod
 #define CS_MF_GET(mf, map, ...) cs__mf_get((mf), (map), (const char *const[]){__VA_ARGS__, NULL})
 /** Mark one key as read, with all under it. */
 void cs__mf_settle_key(struct cs_mf *mf, const struct cs_yaml_node *map, const char *key);
+/** List `other`, at `where`, when it says something else than `read`, which counts; either may be NULL. */
+void cs__mf_prefer(struct cs_mf *mf, const struct cs_yaml_node *read, const struct cs_yaml_node *other,
+                   const char *where);
 /** None, null, ~ or nothing. */
 bool cs__mf_is_absent(const struct cs_yaml_node *node);
 /** Typed values; a NULL node leaves *value as it is. */

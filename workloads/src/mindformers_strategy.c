@@ -205,6 +205,7 @@ static cs_status read_sharding(struct cs_mf *mf, struct cs_err *err)
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->parallel, "enable_parallel_optimizer"), "enable_parallel_optimizer",
                        &enabled, err));
     enabled = enabled && mf->parallel_run;
+    cs__mf_prefer(mf, node, outer, "parallel.optimizer_weight_shard_size");
     node = node != NULL ? node : outer;
     CS_TRY(cs__mf_int(node, -1, DEGREE_MAX, "optimizer_weight_shard_size", &size, err));
     if (size == 0) {
@@ -247,6 +248,7 @@ static cs_status read_schedule(struct cs_mf *mf, struct cs_err *err)
     bool interleave = false;
     bool searched = false;
     int32_t index = 0;
+    cs__mf_prefer(mf, automatic, inner, "parallel.pipeline_config.auto_pipeline");
     automatic = automatic != NULL ? automatic : inner;
     CS_TRY(cs__mf_bool(automatic, "auto_pipeline", &searched, err));
     if (searched && mf->parallel_run) {

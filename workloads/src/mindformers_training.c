@@ -108,6 +108,7 @@ static cs_status read_batch(struct cs_mf *mf, struct cs_err *err)
     const struct cs_yaml_node *accumulation = CS_MF_GET(mf, mf->runner, "gradient_accumulation_steps");
     const bool automatic = mf->parallel_run && (mf->mode == CS_MF_SEMI_AUTO || mf->mode == CS_MF_AUTO);
     mf->micro_batch_num = 1;
+    cs__mf_prefer(mf, node, inner, "model.model_config.batch_size");
     CS_TRY(cs__mf_int(inner, 1, 1 << 16, "batch_size", &batch, err));
     CS_TRY(cs__mf_int(node, 1, 1 << 16, "batch_size", &batch, err));
     CS_TRY(cs__mf_int(CS_MF_GET(mf, mf->root, "micro_batch_interleave_num"), 1, 64,
