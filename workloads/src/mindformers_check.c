@@ -85,6 +85,32 @@ out:
     return st;
 }
 
+/** Attention of the new style. */
+static cs_status check_attention(struct cs_mf *mf, struct cs_err *err)
+{
+    static const char *const fused[] = {"use_ring_attention", "use_attn_mask_compression"};
+    const struct cs_yaml_node *variant = CS_MF_GET(mf, mf->model, "experimental_attention_variant");
+    const char *name = "";
+    cs_status st;
+    CS_TRY(cs__mf_text(variant, "experimental_attention_variant", &name, err));
+    if (strcmp(name, "dsa") == 0 && mf->out->strategy.schedule == CS_SCHED_ZERO_BUBBLE_V) {
+        return refuse(mf, mf->model, "experimental_attention_variant", "dsa does not go with zero_bubble_v",
+                      err);
+    }
+    if (variant != NULL) {
+        cs__mf_warn(mf, "model.model_config.experimental_attention_variant", variant, "is not modelled");
+    }
+    for (int32_t i = 0; i < CS_COUNT(fused) && mf->new_style && !mf->out->model.flash_attention; i++) {
+        bool on = false;
+        CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->model, fused[i]), fused[i], &on, err));
+        if (on) {
+            return refuse(mf, mf->model, fused[i], "needs use_flash_attention: True", err);
+        }
+    }
+out:
+    return st;
+}
+
 static bool is_flat_list(const struct cs_yaml_node *node)
 {
     return node != NULL && node->kind == CS_YAML_LIST && node->n > 0 && node->items[0]->kind != CS_YAML_LIST;
@@ -212,14 +238,15 @@ static void warn_rest(struct cs_mf *mf)
     }
 }
 
-/** Copies of the embedding under model_parallel; MindFormers forces a pipeline to cut the vocabulary. */
+/** Copies of the embedding under model_parallel; MindFormers forces a pipeline, and the new style, to cut the
+ *  vocabulary. */
 static cs_status check_vocabulary(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st;
     bool copies = false;
     const struct cs_yaml_node *node = CS_MF_GET(mf, mf->parallel_config, "vocab_emb_dp");
     CS_TRY(cs__mf_bool(node, "vocab_emb_dp", &copies, err));
-    if (copies && mf->out->strategy.mp > 1 && mf->out->strategy.pp == 1) {
+    if (copies && !mf->new_style && mf->out->strategy.mp > 1 && mf->out->strategy.pp == 1) {
         cs__mf_warn(mf, "parallel_config.vocab_emb_dp", node,
                     "an embedding that model_parallel does not cut is not modelled: it is cut");
     }
@@ -232,6 +259,7 @@ cs_status cs__mf_check(struct cs_mf *mf, struct cs_err *err)
     cs_status st;
     CS_TRY(check_parallel(mf, err));
     CS_TRY(check_exchange(mf, err));
+    CS_TRY(check_attention(mf, err));
     CS_TRY(check_pipeline(mf, err));
     CS_TRY(check_swap(mf, err));
     CS_TRY(check_batch(mf, err));

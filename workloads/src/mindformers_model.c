@@ -100,7 +100,7 @@ static cs_status read_word(struct cs_mf *mf, const struct cs_yaml_node *node, co
 struct size {
     int64_t *value;
     int64_t max;
-    const char *names[5];
+    const char *names[7];
 };
 
 static cs_status read_sizes(struct cs_mf *mf, const struct size *sizes, int32_t n, struct cs_err *err)
@@ -151,9 +151,10 @@ static cs_status read_words(struct cs_mf *mf, bool classic, struct cs_err *err)
                                                CS_ACT_GELU, CS_ACT_GELU,   CS_ACT_GELU};
     static const char *const norms[] = {"LayerNorm",    "FusedLayerNorm", "RMSNorm",
                                         "FusedRMSNorm", "Norm",           NULL};
-    static const char *const positions[] = {"rope", "yarn", "learned_absolute", "alibi", "none", NULL};
-    static const enum cs_position kinds[] = {CS_POS_ROPE, CS_POS_ROPE, CS_POS_LEARNED, CS_POS_ALIBI,
-                                             CS_POS_NONE};
+    static const char *const positions[] = {"rope",  "yarn", "partial_rope", "learned_absolute",
+                                            "alibi", "none", "relative",     NULL};
+    static const enum cs_position kinds[] = {CS_POS_ROPE,    CS_POS_ROPE,  CS_POS_ROPE,
+                                             CS_POS_LEARNED, CS_POS_ALIBI, CS_POS_NONE};
     cs_status st;
     struct cs_model *m = &mf->out->model;
     int32_t act = -1;
@@ -173,9 +174,16 @@ static cs_status read_words(struct cs_mf *mf, bool classic, struct cs_err *err)
     CS_TRY(read_word(mf, FIND(mf, "normalization"), "normalization", norms,
                      classic ? "layer normalisation is" : "RMS normalisation is", &norm, err));
     m->norm = (norm < 0 && classic) || norm == 0 || norm == 1 ? CS_NORM_LAYER : CS_NORM_RMS;
-    CS_TRY(read_word(mf, FIND(mf, "position_embedding_type"), "position_embedding_type", positions,
-                     classic ? "the family's is" : "rotary embedding is", &position, err));
-    m->position = position >= 0 ? kinds[position] : m->position;
+    const struct cs_yaml_node *node = FIND(mf, "position_embedding_type");
+    if (node != NULL) {
+        CS_TRY(cs_yaml_choice(node, positions, "position_embedding_type", &position, err));
+    }
+    if (position >= CS_COUNT(kinds)) {
+        cs__mf_warn(mf, "model.model_config.position_embedding_type", node,
+                    "relative positions are not modelled: %s", classic ? "the family's are" : "rotation is");
+    } else if (position >= 0) {
+        m->position = kinds[position];
+    }
 out:
     return st;
 }
@@ -208,6 +216,23 @@ out:
     return st;
 }
 
+/** Do experts drop what is beyond their capacity? Said by the order in which they do, or by False. */
+static cs_status read_drops(struct cs_mf *mf, bool *drops, struct cs_err *err)
+{
+    static const char *const policies[] = {"probs", "position", NULL};
+    const struct cs_yaml_node *node = FIND(mf, "moe_token_drop_policy");
+    const char *text = "";
+    cs_status st = cs__mf_text(node, "moe_token_drop_policy", &text, err);
+    if (st != CS_OK || node == NULL || cs_text_index(text, policies) >= 0) {
+        return st;
+    }
+    if (cs_yaml_bool(node, "moe_token_drop_policy", drops, NULL) != CS_OK) {
+        return cs_err_set(err, CS_E_INPUT, node->loc,
+                          "'moe_token_drop_policy' should be probs, position or False");
+    }
+    return CS_OK;
+}
+
 static cs_status read_experts(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -219,15 +244,17 @@ static cs_status read_experts(struct cs_mf *mf, struct cs_err *err)
     bool grouped = false;
     bool drops = true;
     const struct size sizes[] = {
-        {&experts, EXPERTS_MAX, {"n_routed_experts", "num_experts", "expert_num", "num_local_experts"}},
+        {&experts,
+         EXPERTS_MAX,
+         {"n_routed_experts", "num_experts", "expert_num", "num_local_experts", "num_moe_experts"}},
         {&chosen, EXPERTS_MAX, {"num_experts_per_tok", "num_experts_chosen", "moe_router_topk"}},
         {&shared, EXPERTS_MAX, {"n_shared_experts", "shared_expert_num"}},
         {&dense, LAYERS_MAX, {"first_k_dense_replace"}},
-        {&m->expert_ffn, WIDTH_MAX, {"moe_intermediate_size"}}};
+        {&m->expert_ffn, WIDTH_MAX, {"moe_intermediate_size", "moe_ffn_hidden_size"}}};
     CS_TRY(read_sizes(mf, sizes, CS_COUNT(sizes), err));
     const struct cs_yaml_node *capacity = FIND(mf, "capacity_factor", "moe_expert_capacity_factor");
     CS_TRY(cs__mf_bool(FIND(mf, "use_gmm", "moe_grouped_gemm"), "use_gmm", &grouped, err));
-    CS_TRY(cs__mf_bool(FIND(mf, "moe_token_drop_policy"), "moe_token_drop_policy", &drops, err));
+    CS_TRY(read_drops(mf, &drops, err));
     if (experts <= 1) {
         m->expert_ffn = 0;
         cs__mf_settle_key(mf, mf->root, "moe_config"); /* without experts it says nothing */
@@ -239,9 +266,17 @@ static cs_status read_experts(struct cs_mf *mf, struct cs_err *err)
     m->experts_per_token = (int32_t)(chosen < experts ? chosen : experts);
     m->n_shared_experts = (int32_t)shared;
     m->first_dense_layers = (int32_t)(dense < m->n_layers ? dense : m->n_layers);
+    if (m->n_layers > 0 && dense > m->n_layers) {
+        st = cs_err_set(err, CS_E_INPUT, FIND(mf, "first_k_dense_replace")->loc,
+                        "'first_k_dense_replace' is %lld, more than the %d layers", (long long)dense,
+                        (int)m->n_layers);
+        goto out;
+    }
     m->expert_ffn = m->expert_ffn > 0 ? m->expert_ffn : m->ffn;
     if (capacity != NULL && !grouped && drops) {
-        CS_TRY(cs_yaml_real(capacity, 0.01, 1000, "capacity_factor", &m->capacity_factor, err));
+        double factor = 0;
+        CS_TRY(cs_yaml_real(capacity, -1e9, 1000, "capacity_factor", &factor, err));
+        m->capacity_factor = factor >= 0.01 ? factor : 0; /* below: none is dropped */
     }
 out:
     return st;
@@ -304,6 +339,9 @@ static cs_status check_model(struct cs_mf *mf, struct cs_err *err)
             "latent attention needs qk_nope_head_dim, qk_rope_head_dim and v_head_dim, rope, and as "
             "many key-value heads as heads");
     }
+    if (m->n_experts > 0 && m->linear_bias) {
+        return cs_err_set(err, CS_E_INPUT, at->loc, "experts with biases are not modelled");
+    }
     if (m->n_experts > 0 && m->activation != CS_ACT_SWIGLU && m->activation != CS_ACT_GEGLU) {
         return cs_err_set(err, CS_E_INPUT, at->loc, "experts with a plain activation are not modelled");
     }
@@ -329,10 +367,10 @@ cs_status cs__mf_model(struct cs_mf *mf, struct cs_err *err)
         {&m->max_position, INT64_C(1) << 28, {"max_position_embeddings", "max_position_embedding"}},
         {&m->q_lora_rank, WIDTH_MAX, {"q_lora_rank"}},
         {&m->kv_lora_rank, WIDTH_MAX, {"kv_lora_rank"}},
-        {&m->qk_nope_head_dim, WIDTH_MAX, {"qk_nope_head_dim"}},
-        {&m->qk_rope_head_dim, WIDTH_MAX, {"qk_rope_head_dim"}},
+        {&m->qk_nope_head_dim, WIDTH_MAX, {"qk_nope_head_dim", "qk_head_dim"}},
+        {&m->qk_rope_head_dim, WIDTH_MAX, {"qk_rope_head_dim", "qk_pos_emb_head_dim"}},
         {&m->v_head_dim, WIDTH_MAX, {"v_head_dim"}},
-        {&mtp, 16, {"mtp_depth", "num_nextn_predict_layers"}}};
+        {&mtp, 16, {"mtp_depth", "num_nextn_predict_layers", "mtp_num_layers"}}};
     CS_TRY(read_sizes(mf, sizes, CS_COUNT(sizes), err));
     mf->n_layers = m->n_layers = (int32_t)layers;
     mf->n_mtp_layers = m->n_mtp_layers = (int32_t)mtp;

@@ -121,6 +121,7 @@ static const struct {
     {"model.use_attn_mask_compression", NULL},
     {"model.multi_latent_attention", "True"}, /* its ranks are read */
     {"model.moe_enabled", NULL},              /* the experts are read */
+    {"model.moe_layer_freq", "1"},
     {"model.attention_dropout", "0.0"},
     {"model.hidden_dropout", "0.0"},
     {"model.attention_dropout_rate", "0.0"},
