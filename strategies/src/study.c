@@ -86,6 +86,12 @@ static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_n
     CS_TRY(cs_yaml_opt_real(block, "memory_margin", 1, 10, &study->constraints.memory_margin, err));
     CS_TRY(cs_yaml_opt_quantity(block, "device_memory", CS_UNIT_BYTES,
                                 &study->constraints.device_memory_bytes, err));
+    const struct cs_yaml_node *memory = cs_yaml_get(block, "device_memory");
+    if (memory && !(study->constraints.device_memory_bytes > 0)) {
+        st = cs_err_set(err, CS_E_INPUT, memory->loc,
+                        "'device_memory' is nothing, but should be a size above 0, as in 58GiB");
+        goto out;
+    }
     CS_TRY(cs_yaml_opt_real(block, "cross_node_comm_fraction", 0, 1, &study->constraints.cross_node_comm_frac,
                             err));
     CS_TRY(cs__user_rules_read(study, cs_yaml_get(block, "rules"), err));
