@@ -139,6 +139,21 @@ void cs__mf_warn_as(struct cs_mf *mf, const char *key, const struct cs_yaml_node
                                         .text = cs_arena_strdup(arena, text)};
 }
 
+/** The use of a value. An anchor's value stands at several keys: then that of the key that `path` ends in. */
+static struct cs_mf_use *use_of_value(struct cs_mf *mf, const char *path, const struct cs_yaml_node *value)
+{
+    const char *dot = strrchr(path, '.');
+    const char *name = dot != NULL ? dot + 1 : path;
+    struct cs_mf_use *found = NULL;
+    for (int32_t i = 0; i < mf->n_uses; i++) {
+        struct cs_mf_use *use = &mf->uses[i];
+        if (use->value == value && (found == NULL || strcmp(use->key->text, name) == 0)) {
+            found = use;
+        }
+    }
+    return found;
+}
+
 void cs__mf_warn(struct cs_mf *mf, const char *key, const struct cs_yaml_node *node, const char *fmt, ...)
 {
     char text[256];
@@ -146,16 +161,10 @@ void cs__mf_warn(struct cs_mf *mf, const char *key, const struct cs_yaml_node *n
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    /* The last one read: an anchor's value stands at several keys. */
-    for (int32_t i = mf->n_uses - 1; node != NULL && i >= 0; i--) {
-        struct cs_mf_use *use = &mf->uses[i];
-        if (use->value != node || node->kind == CS_YAML_MAP) {
-            continue;
-        }
-        if (use->note == NULL || strcmp(use->note, text) == 0) {
-            use->note = cs_arena_strdup(&mf->out->arena, text);
-            return;
-        }
+    struct cs_mf_use *use = node != NULL && node->kind != CS_YAML_MAP ? use_of_value(mf, key, node) : NULL;
+    if (use != NULL && (use->note == NULL || strcmp(use->note, text) == 0)) {
+        use->note = cs_arena_strdup(&mf->out->arena, text);
+        return;
     }
     cs__mf_warn_as(mf, key, node, text);
 }

@@ -185,14 +185,15 @@ static const struct cs_mf_use *use_of(const struct cs_mf *mf, const struct cs_ya
 
 struct walk {
     struct cs_mf *mf;
-    int64_t n_more; /* keys beyond the most that are listed */
+    int64_t n_more;                 /* keys beyond the most that are listed */
+    const struct cs_yaml_node *key; /* where it is */
     char path[PATH_BYTES];
 };
 
-static void list_key(struct walk *walk, const struct cs_yaml_node *node, const char *text)
+static void list_key(struct walk *walk, const char *text)
 {
     if (walk->mf->out->n_warnings < WARNINGS_MAX) {
-        cs__mf_warn_as(walk->mf, walk->path, node, text);
+        cs__mf_warn_as(walk->mf, walk->path, walk->key, text);
     } else {
         walk->n_more++;
     }
@@ -226,8 +227,9 @@ static void walk_map(struct walk *walk, const struct cs_yaml_node *map, enum sta
         const struct cs_mf_use *use = state != WAS_NOT_READ ? use_of(walk->mf, map->keys[i]) : NULL;
         const struct cs_yaml_node *node = map->items[i];
         size_t end = add_to_path(walk, len, len > 0 ? "." : "", map->keys[i]->text, "");
+        walk->key = map->keys[i];
         if (use != NULL && use->note != NULL) {
-            list_key(walk, node, use->note);
+            list_key(walk, use->note);
         }
         bool settled = state == IS_SETTLED || (use != NULL && use->whole);
         if (settled || !is_without_effect(walk->path, node)) {
@@ -252,7 +254,7 @@ static void walk_value(struct walk *walk, const struct cs_yaml_node *node, enum 
             walk->path[len] = '\0';
         }
     } else {
-        list_key(walk, node, "is not modelled");
+        list_key(walk, "is not modelled");
     }
 }
 
