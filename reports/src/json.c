@@ -310,6 +310,32 @@ json_t *cs_report_replay_json(const struct cs_replay_report *report, const struc
     return object;
 }
 
+json_t *cs_report_refused_json(const struct cs_strategy *strategy, const char *reason,
+                               const struct cs_study *study, const struct cs_report_origin *origin)
+{
+    static const char *const figures[] = {"iteration_time_s",
+                                          "tokens_per_s",
+                                          "tokens_per_s_per_device",
+                                          "tflops_per_device",
+                                          "mfu",
+                                          "hfu",
+                                          "bubble_fraction",
+                                          "comm_fraction",
+                                          "exposed_comm_fraction",
+                                          "cross_node_comm_fraction",
+                                          "peak_memory_bytes"};
+    json_t *object = json_object();
+    (void)json_object_set_new(object, "strategy", cs_report_strategy_json(strategy));
+    put_text(object, "status", cs_outcome_names[CS_OUTCOME_REJECTED]);
+    put_text(object, "reason", reason);
+    for (int32_t i = 0; i < CS_COUNT(figures); i++) {
+        (void)json_object_set_new(object, figures[i], json_null());
+    }
+    (void)json_object_set_new(object, "warnings", json_array());
+    put_inputs(object, study, origin);
+    return object;
+}
+
 static json_t *reasons_json(const struct cs_search_result *result)
 {
     json_t *reasons = json_array();

@@ -74,6 +74,43 @@ out:
     return st;
 }
 
+/* A list of numbers is one value, a number for each place: [20, 12] is 20/12. */
+static bool is_value(const struct cs_yaml_node *node)
+{
+    bool numbers = node->kind == CS_YAML_LIST && node->n > 0;
+    for (int32_t i = 0; numbers && i < node->n; i++) {
+        const char *text = node->items[i]->kind == CS_YAML_SCALAR ? node->items[i]->text : "";
+        numbers = text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+    }
+    return numbers;
+}
+
+/* One choice: a word or numbers as text, or a list of numbers. */
+static cs_status read_item(const struct cs_yaml_node *item, int32_t list, struct cs_list_choice *choice,
+                           struct cs_err *err)
+{
+    struct cs_strbuf text = {0};
+    const char *key = cs_strategy_keys[CS_N_KEYS + list];
+    cs_status st = CS_OK;
+    if (item->kind != CS_YAML_LIST) {
+        CS_TRY(cs_yaml_want(item, CS_YAML_SCALAR, key, err));
+        CS_TRY(read_choice(item->text, item->loc, list, choice, err));
+        goto out;
+    }
+    if (!is_value(item)) {
+        st = cs_err_set(err, CS_E_INPUT, item->loc,
+                        "'%s' has a list here that is not a number for each place, as in [5, 6, 6, 5]", key);
+        goto out;
+    }
+    for (int32_t i = 0; i < item->n; i++) {
+        cs_strbuf_addf(&text, "%s%s", i > 0 ? "/" : "", item->items[i]->text);
+    }
+    CS_TRY(read_choice(cs_strbuf_str(&text), item->loc, list, choice, err));
+out:
+    cs_strbuf_release(&text);
+    return st;
+}
+
 static cs_status read_list_axis(struct cs_study *study, const struct cs_yaml_node *node, int32_t list,
                                 struct cs_err *err)
 {
@@ -87,7 +124,7 @@ static cs_status read_list_axis(struct cs_study *study, const struct cs_yaml_nod
         axis->choices[1].balanced = true;
         return CS_OK;
     }
-    bool is_list = node->kind == CS_YAML_LIST;
+    bool is_list = node->kind == CS_YAML_LIST && !is_value(node);
     if (node->kind == CS_YAML_MAP || (is_list && (node->n == 0 || node->n > AXIS_VALUES_MAX))) {
         st = cs_err_set(err, CS_E_INPUT, node->loc, "'%s' must be a value, a list of 1 to %d values, or auto",
                         key, AXIS_VALUES_MAX);
@@ -97,9 +134,7 @@ static cs_status read_list_axis(struct cs_study *study, const struct cs_yaml_nod
     axis->n = is_list ? node->n : 1;
     axis->choices = CS_ARENA_NEW(&study->arena, struct cs_list_choice, axis->n);
     for (int32_t i = 0; i < axis->n; i++) {
-        const struct cs_yaml_node *item = is_list ? node->items[i] : node;
-        CS_TRY(cs_yaml_want(item, CS_YAML_SCALAR, key, err));
-        CS_TRY(read_choice(item->text, item->loc, list, &axis->choices[i], err));
+        CS_TRY(read_item(is_list ? node->items[i] : node, list, &axis->choices[i], err));
     }
 out:
     return st;
@@ -217,36 +252,64 @@ out:
     return st;
 }
 
-cs_status cs_study_strategy(const struct cs_study *study, const char *text, struct cs_strategy *strategy,
-                            struct cs_err *err)
+/* The choices of a key of which a strategy needs one: 1 for a value, more for a list to be searched. */
+static cs_status need_one(const char *key, enum cs_axis_kind kind, int32_t n, struct cs_loc loc, bool given,
+                          bool *is_given, struct cs_err *err)
+{
+    *is_given = kind == CS_AXIS_PINNED || (kind == CS_AXIS_LISTED && n == 1);
+    if (kind == CS_AXIS_LISTED && n > 1 && !given) {
+        return cs_err_set(err, CS_E_INPUT, loc,
+                          "'%s' is a list of %d, but simulate needs one value; use search or --strategy", key,
+                          (int)n);
+    }
+    return CS_OK;
+}
+
+cs_status cs_study_strategy_read(const struct cs_study *study, const char *text, struct cs_strategy *strategy,
+                                 struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_strategy wanted;
-    struct cs_cluster_shape shape = cs_study_shape(study);
     uint32_t mask = 0;
-    char why[512] = "";
-    char name[256];
+    bool one = false;
+    bool all_dp = false;
     cs_strategy_init(&wanted);
     for (int32_t key = 0; key < CS_N_KEYS; key++) {
         const struct cs_axis *axis = &study->axes[key];
-        if (axis->kind == CS_AXIS_PINNED && axis->values[0] != CS_VALUE_ALL_DP) {
+        CS_TRY(need_one(cs_strategy_keys[key], axis->kind, axis->n, axis->loc, text != NULL, &one, err));
+        all_dp |= one && axis->values[0] == CS_VALUE_ALL_DP;
+        if (one && axis->values[0] != CS_VALUE_ALL_DP) {
             cs_key_put(&wanted, (enum cs_key)key, axis->values[0]);
         }
     }
     for (int32_t list = 0; list < CS_N_LISTS; list++) {
         const struct cs_list_axis *axis = &study->lists[list];
-        if (axis->kind == CS_AXIS_PINNED) {
+        const char *key = cs_strategy_keys[CS_N_KEYS + list];
+        CS_TRY(need_one(key, axis->kind, axis->n, axis->loc, text != NULL, &one, err));
+        if (one) {
             *cs_key_list(&wanted, (enum cs_list_key)list) = axis->choices[0].list;
         }
     }
     if (text) {
         CS_TRY(cs_strategy_parse(text, CS__COMMAND_LINE_LOC, &wanted, &mask, err));
     }
-    const struct cs_axis *op = &study->axes[CS_KEY_OP];
-    if (!(mask & (UINT32_C(1) << CS_KEY_OP)) && op->kind == CS_AXIS_PINNED &&
-        op->values[0] == CS_VALUE_ALL_DP) {
+    if (all_dp && !(mask & (UINT32_C(1) << CS_KEY_OP))) {
         wanted.op = wanted.dp;
     }
+    *strategy = wanted;
+out:
+    return st;
+}
+
+cs_status cs_study_strategy(const struct cs_study *study, const char *text, struct cs_strategy *strategy,
+                            struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_strategy wanted;
+    struct cs_cluster_shape shape = cs_study_shape(study);
+    char why[512] = "";
+    char name[256];
+    CS_TRY(cs_study_strategy_read(study, text, &wanted, err));
     /* As it was written: what has no effect (sp without mp, vpp without pp) is a mistake here. */
     if (cs_strategy_check(&wanted, &study->model, &study->training, &shape, why, sizeof why)) {
         st = cs_err_set(err, CS_E_INPUT, text ? CS__COMMAND_LINE_LOC : study->strategy_loc,

@@ -24,9 +24,10 @@ void cs_evaluation_judge(struct cs_evaluation *evaluation, const struct cs_study
     if ((double)metrics->peak_memory_bytes * margin > device_bytes) {
         refuse(evaluation, CS_OUTCOME_OOM, "memory");
         (void)snprintf(evaluation->reason, sizeof evaluation->reason,
-                       "needs %s x %g margin of memory, a device has %s",
+                       "needs %s x %g margin of memory, a device %s %s",
                        cs_units_format((double)metrics->peak_memory_bytes, CS_UNIT_BYTES, peak, sizeof peak),
-                       margin, cs_units_format(device_bytes, CS_UNIT_BYTES, device, sizeof device));
+                       margin, study->constraints.device_memory_bytes > 0 ? "may give" : "has",
+                       cs_units_format(device_bytes, CS_UNIT_BYTES, device, sizeof device));
     } else if (evaluation->simulated && metrics->cross_node_comm_frac > limit_frac) {
         refuse(evaluation, CS_OUTCOME_REJECTED, "cross-node-communication");
         (void)snprintf(evaluation->reason, sizeof evaluation->reason,

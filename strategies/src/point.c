@@ -98,15 +98,12 @@ static cs_status fixed_strategy(const struct cs_study *study, const char *text, 
     uint32_t mask = 0;
     char *whole = NULL;
     struct cs_arena arena = {0};
-    cs_strategy_init(&parts);
-    for (int32_t key = 0; key < CS_N_KEYS; key++) {
-        if (study->axes[key].kind == CS_AXIS_PINNED && study->axes[key].values[0] != CS_VALUE_ALL_DP) {
-            cs_key_put(&parts, (enum cs_key)key, study->axes[key].values[0]);
-        }
-    }
+    const struct cs_axis *dp = &study->axes[CS_KEY_DP];
+    CS_TRY(cs_study_strategy_read(study, "", &parts, err));
     CS_TRY(cs_strategy_parse(text, loc, &parts, &mask, err));
     int64_t rest = (int64_t)parts.mp * parts.cp * parts.pp;
-    bool open = !(mask & 1U << CS_KEY_DP) && study->axes[CS_KEY_DP].kind != CS_AXIS_PINNED;
+    bool open = !(mask & 1U << CS_KEY_DP) && dp->kind != CS_AXIS_PINNED &&
+                !(dp->kind == CS_AXIS_LISTED && dp->n == 1);
     if (open && rest > 0 && study->platform.n_devices % rest == 0) {
         whole = cs_arena_printf(&arena, "%s%sdp=%lld", text, text[0] ? "," : "",
                                 (long long)(study->platform.n_devices / rest));

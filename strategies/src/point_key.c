@@ -58,6 +58,9 @@ static uint64_t hash_search(uint64_t hash, const struct cs_study *study)
     }
     hash = cs_hash_real(hash, search->device_hour_cost);
     hash = cs_hash_real(hash, study->constraints.memory_margin);
+    if (study->constraints.device_memory_bytes > 0) {
+        hash = cs_hash_real(hash, study->constraints.device_memory_bytes);
+    }
     return cs_hash_real(hash, study->constraints.cross_node_comm_frac);
 }
 

@@ -76,13 +76,22 @@ out:
 
 static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
-    static const char *const allowed[] = {"memory_margin", "cross_node_comm_fraction", "rules", NULL};
+    static const char *const allowed[] = {"memory_margin", "device_memory", "cross_node_comm_fraction",
+                                          "rules", NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     study->constraints.memory_margin = 1.2; /* DESIGN §6 */
     study->constraints.cross_node_comm_frac = (double)INFINITY;
     CS_TRY(get_block(root, "constraints", allowed, &block, err));
     CS_TRY(cs_yaml_opt_real(block, "memory_margin", 1, 10, &study->constraints.memory_margin, err));
+    CS_TRY(cs_yaml_opt_quantity(block, "device_memory", CS_UNIT_BYTES,
+                                &study->constraints.device_memory_bytes, err));
+    const struct cs_yaml_node *memory = cs_yaml_get(block, "device_memory");
+    if (memory && !(study->constraints.device_memory_bytes > 0)) {
+        st = cs_err_set(err, CS_E_INPUT, memory->loc,
+                        "'device_memory' is nothing, but should be a size above 0, as in 58GiB");
+        goto out;
+    }
     CS_TRY(cs_yaml_opt_real(block, "cross_node_comm_fraction", 0, 1, &study->constraints.cross_node_comm_frac,
                             err));
     CS_TRY(cs__user_rules_read(study, cs_yaml_get(block, "rules"), err));
@@ -304,7 +313,8 @@ struct cs_cluster_shape cs_study_shape(const struct cs_study *study)
 
 double cs_study_device_memory_bytes(const struct cs_study *study)
 {
-    double least_bytes = (double)INFINITY;
+    const double given_bytes = study->constraints.device_memory_bytes;
+    double least_bytes = given_bytes > 0 ? given_bytes : (double)INFINITY;
     for (int32_t i = 0; i < study->platform.n_devices; i++) {
         least_bytes = fmin(least_bytes, study->platform.devices[i].memory_bytes);
     }

@@ -37,14 +37,13 @@ START_TEST(test_examples)
          "dp=4,mp=8,pp=8,op=4,sp=true,ep=32,vpp=2,schedule=seqpipe,recompute=full,offload_optimizer=true,"
          "layers=4/4/4/4/4/4/4/4/4/4/4/4/4/4/4/1",
          "model.model_config", 0, 4096, 128},
-        {"mixtral_8x7b_16p", "dp=8,mp=1,pp=2,op=8,ep=8,recompute=full", "parallel_config.vocab_emb_dp",
+        {"mixtral_8x7b_16p", "dp=8,mp=1,pp=2,op=8,ep=8,recompute=full", "moe_config.enable_sdrop",
          46702792704, 4096, 128},
         {"qwen3_32b_16p", "dp=1,mp=4,pp=4,recompute=full,layers=15/15/17/17",
          "recompute_config.parallel_optimizer_comm_recompute", 0, 4096, 4},
         {"llama2_7b_auto_parallel_8p", "dp=8,mp=1,pp=1,op=8", "parallel_config.mem_coeff", 6738415616, 4096,
          64},
-        {"bert_base_1p", "dp=1,mp=1,pp=1,micro_batch=128", "parallel_config.gradient_aggregation_group", 0,
-         128, 128},
+        {"bert_base_1p", "dp=1,mp=1,pp=1,micro_batch=128", NULL, 0, 128, 128},
         {"moe_template_8p", "dp=2,mp=2,pp=2,op=2,sp=true", "pretrained_model_dir", 0, 0, 0},
         {"moe_with_hub", "dp=2,mp=2,pp=2,op=2,sp=true", NULL, 30532122624, 0, 0},
         {"output_fragment_example", "dp=16,mp=2,pp=2,op=2,sp=true,recompute=full", NULL, 0, 0, 0},
@@ -52,7 +51,7 @@ START_TEST(test_examples)
          "dp=1,mp=1,pp=4,vpp=2,schedule=interleaved,full_layers=0/0/0/0/0/0/0/0,"
          "selective_layers=1/2/2/5/1/3/6/5",
          "pipeline_config.offset", 0, 0, 0},
-        {"search_request", "dp=1,mp=1,pp=1", "parallelism", 0, 8192, 1},
+        {"search_request", "dp=1,mp=1,pp=1", "parallelism.dp", 0, 8192, 1},
     };
     struct cs_err err = {0};
     struct cs_mindformers config = {0};

@@ -91,6 +91,11 @@ static const struct {
     {HEAD "strategy:\n  placement: \"mp,mp,dp,pp\"\n", 5, "placement"},
     {HEAD "constraints: {memory_margin: 0.5}\n", 4, "memory_margin"},
     {HEAD "constraints: {memory: 1}\n", 4, "memory"},
+    {HEAD "constraints: {device_memory: 64}\n", 4, "without a unit"},
+    {HEAD "constraints: {device_memory: 0GiB}\n", 4, "above 0"},
+    {HEAD "strategy:\n  layers: [[40, a], [40, 40]]\n", 5, "a number for each place"},
+    {HEAD "strategy:\n  layers: [40, a]\n", 5, "not even, balanced"},
+    {HEAD "strategy:\n  layers: []\n", 5, "1 to 256"},
     {HEAD "search: {algorithm: magic}\n", 4, "exhaustive"},
     {HEAD "search: {objective: beauty}\n", 4, "throughput"},
     {HEAD "search:\n  time_limit: 10\n", 5, "time_limit"},
@@ -227,6 +232,42 @@ START_TEST(a_strategy_takes_pinned_values)
     ck_assert_int_eq(strategy.op, 2);
     ck_assert_int_eq(strategy.recompute, CS_RECOMPUTE_NONE);
     cs_study_release(&study);
+}
+END_TEST
+
+START_TEST(a_list_of_one_is_its_value)
+{
+    struct cs_study study = {0};
+    struct cs_strategy strategy;
+    struct cs_err err = {0};
+    load(&study,
+         HEAD "strategy: {dp: [2], mp: [8], pp: 4, layers: [19, 20, 21, 20], full_layers: [[1, 2, 3, 4]],\n"
+              "           micro_batch: [2], op: [dp], placement: auto}\n");
+    ck_assert_ok(cs_study_strategy(&study, NULL, &strategy, &err), &err);
+    ck_assert(strategy.dp == 2 && strategy.mp == 8 && strategy.op == 2 && strategy.micro_batch == 2);
+    ck_assert(strategy.layers.n == 4 && strategy.layers.at[0] == 19 && strategy.full_layers.at[3] == 4);
+    ck_assert_ok(cs_study_strategy(&study, "layers=20/20/20/20", &strategy, &err), &err);
+    ck_assert_int_eq(strategy.layers.at[0], 20);
+    cs_study_release(&study);
+}
+END_TEST
+
+START_TEST(a_longer_list_needs_a_strategy)
+{
+    static const char *const lists[] = {"mp: [1, 8]", "layers: [[20, 20, 20, 20], [19, 20, 21, 20]]",
+                                        "recompute: [none, full]"};
+    for (int32_t i = 0; i < CS_COUNT(lists); i++) {
+        struct cs_study study = {0};
+        struct cs_strategy strategy;
+        struct cs_err err = {0};
+        char text[512];
+        snprintf(text, sizeof text, HEAD "strategy:\n  dp: 8\n  %s\n", lists[i]);
+        load(&study, text);
+        cs_status st = cs_study_strategy(&study, NULL, &strategy, &err);
+        ck_assert_fails(st, &err, CS_E_INPUT, 6, "simulate needs one value; use search or --strategy");
+        ck_assert_ok(cs_study_strategy(&study, "dp=8,mp=8", &strategy, &err), &err);
+        cs_study_release(&study);
+    }
 }
 END_TEST
 
@@ -614,6 +655,12 @@ START_TEST(a_verdict_says_why)
     cs_evaluation_judge(&evaluation, &study);
     ck_assert_int_eq(evaluation.outcome, CS_OUTCOME_OOM);
     ck_assert_str_eq(evaluation.rule, "memory");
+    study.constraints.device_memory_bytes = 2 * memory_bytes; /* more than there is */
+    ck_assert_double_eq(cs_study_device_memory_bytes(&study), memory_bytes);
+    study.constraints.device_memory_bytes = memory_bytes / 2;
+    ck_assert_double_eq(cs_study_device_memory_bytes(&study), memory_bytes / 2);
+    cs_evaluation_judge(&evaluation, &study);
+    ck_assert_ptr_nonnull(strstr(evaluation.reason, "a device may give"));
     cs_study_release(&study);
 }
 END_TEST
@@ -630,6 +677,8 @@ static Suite *suite(void)
     tcase_add_test(study, missing_studies_are_refused);
     tcase_add_test(study, a_strategy_takes_pinned_values);
     tcase_add_test(study, a_strategy_that_cannot_run_is_refused);
+    tcase_add_test(study, a_list_of_one_is_its_value);
+    tcase_add_test(study, a_longer_list_needs_a_strategy);
     tcase_add_test(study, a_pinned_study_that_cannot_run_is_refused_at_its_line);
     tcase_add_test(study, pinning_what_is_searched_names_both_places);
     TCase *space = tcase_create("space");

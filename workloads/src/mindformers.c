@@ -7,22 +7,79 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_absent(const struct cs_yaml_node *node)
+bool cs__mf_is_absent(const struct cs_yaml_node *node)
 {
     static const char *const none[] = {"None", "null", "~", "", NULL};
     return node == NULL ||
            (node->kind == CS_YAML_SCALAR && !node->quoted && cs_text_index(node->text, none) >= 0);
 }
 
-const struct cs_yaml_node *cs__mf_get(const struct cs_yaml_node *map, const char *const *names)
+static int32_t index_of(const struct cs_yaml_node *map, const char *name)
 {
-    for (int32_t i = 0; names[i] != NULL; i++) {
-        const struct cs_yaml_node *node = cs_yaml_get(map, names[i]);
-        if (!is_absent(node)) {
-            return node;
+    for (int32_t i = 0; map != NULL && map->kind == CS_YAML_MAP && i < map->n; i++) {
+        if (strcmp(map->keys[i]->text, name) == 0) {
+            return i;
         }
     }
-    return NULL;
+    return -1;
+}
+
+static void mark(struct cs_mf *mf, const struct cs_yaml_node *key, const struct cs_yaml_node *value,
+                 bool whole, const char *note)
+{
+    for (int32_t i = 0; i < mf->n_uses; i++) {
+        struct cs_mf_use *use = &mf->uses[i];
+        if (use->key == key) {
+            use->whole |= whole;
+            use->note = use->note != NULL ? use->note : note;
+            return;
+        }
+    }
+    CS_GROW(mf->uses, mf->n_uses, mf->cap_uses);
+    mf->uses[mf->n_uses++] = (struct cs_mf_use){key, value, whole, note};
+}
+
+static bool says_the_same(const struct cs_yaml_node *a, const struct cs_yaml_node *b)
+{
+    return a->kind == CS_YAML_SCALAR && b->kind == CS_YAML_SCALAR && strcmp(a->text, b->text) == 0;
+}
+
+const struct cs_yaml_node *cs__mf_get(struct cs_mf *mf, const struct cs_yaml_node *map,
+                                      const char *const *names)
+{
+    const struct cs_yaml_node *found = NULL;
+    const char *name = NULL;
+    for (int32_t i = 0; names[i] != NULL; i++) {
+        int32_t at = index_of(map, names[i]);
+        if (at < 0) {
+            continue;
+        }
+        const struct cs_yaml_node *node = map->items[at];
+        bool other = found != NULL && !cs__mf_is_absent(node) && !says_the_same(node, found);
+        mark(mf, map->keys[at], node, false,
+             other ? cs_arena_printf(&mf->out->arena, "is not read: '%s' says it", name) : NULL);
+        if (found == NULL && !cs__mf_is_absent(node)) {
+            found = node;
+            name = names[i];
+        }
+    }
+    return found;
+}
+
+void cs__mf_prefer(struct cs_mf *mf, const struct cs_yaml_node *read, const struct cs_yaml_node *other,
+                   const char *where)
+{
+    if (read != NULL && other != NULL && read != other && !says_the_same(read, other)) {
+        cs__mf_warn(mf, where, other, "is not read: line %d says it", read->loc.line);
+    }
+}
+
+void cs__mf_settle_key(struct cs_mf *mf, const struct cs_yaml_node *map, const char *key)
+{
+    int32_t at = index_of(map, key);
+    if (at >= 0) {
+        mark(mf, map->keys[at], map->items[at], true, NULL);
+    }
 }
 
 cs_status cs__mf_int(const struct cs_yaml_node *node, int64_t min, int64_t max, const char *what,
@@ -36,10 +93,23 @@ cs_status cs__mf_bool(const struct cs_yaml_node *node, const char *what, bool *v
     return node == NULL ? CS_OK : cs_yaml_bool(node, what, value, err);
 }
 
+cs_status cs__mf_text(const struct cs_yaml_node *node, const char *what, const char **text,
+                      struct cs_err *err)
+{
+    if (node == NULL) {
+        return CS_OK;
+    }
+    cs_status st = cs_yaml_want(node, CS_YAML_SCALAR, what, err);
+    if (st == CS_OK) {
+        *text = node->text;
+    }
+    return st;
+}
+
 bool cs__mf_is_on(const struct cs_yaml_node *node)
 {
     static const char *const off[] = {"False", "false", "FALSE", "0", "0.0", "-1", NULL};
-    if (is_absent(node)) {
+    if (cs__mf_is_absent(node)) {
         return false;
     }
     if (node->kind == CS_YAML_SCALAR) {
@@ -52,6 +122,38 @@ bool cs__mf_is_on(const struct cs_yaml_node *node)
     return on;
 }
 
+void cs__mf_warn_as(struct cs_mf *mf, const char *key, const struct cs_yaml_node *node, const char *text)
+{
+    struct cs_arena *arena = &mf->out->arena;
+    const struct cs_loc loc = (node != NULL ? node : mf->root)->loc;
+    CS_GROW(mf->out->warnings, mf->out->n_warnings, mf->cap_warnings);
+    /* Keys are the file's own texts, and warnings are shown on terminals. */
+    char *shown = cs_arena_strdup(arena, key);
+    for (char *c = shown; *c != '\0'; c++) {
+        *c = (unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f ? '?' : *c;
+    }
+    mf->out->warnings[mf->out->n_warnings++] =
+        (struct cs_mindformers_warning){.key = shown,
+                                        .file = cs_arena_strdup(arena, loc.file != NULL ? loc.file : ""),
+                                        .line = loc.line,
+                                        .text = cs_arena_strdup(arena, text)};
+}
+
+/** The use of a value. An anchor's value stands at several keys: then that of the key that `path` ends in. */
+static struct cs_mf_use *use_of_value(struct cs_mf *mf, const char *path, const struct cs_yaml_node *value)
+{
+    const char *dot = strrchr(path, '.');
+    const char *name = dot != NULL ? dot + 1 : path;
+    struct cs_mf_use *found = NULL;
+    for (int32_t i = 0; i < mf->n_uses; i++) {
+        struct cs_mf_use *use = &mf->uses[i];
+        if (use->value == value && (found == NULL || strcmp(use->key->text, name) == 0)) {
+            found = use;
+        }
+    }
+    return found;
+}
+
 void cs__mf_warn(struct cs_mf *mf, const char *key, const struct cs_yaml_node *node, const char *fmt, ...)
 {
     char text[256];
@@ -59,16 +161,12 @@ void cs__mf_warn(struct cs_mf *mf, const char *key, const struct cs_yaml_node *n
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    CS_GROW(mf->out->warnings, mf->out->n_warnings, mf->cap_warnings);
-    /* Keys are the file's own texts, and warnings are shown on terminals. */
-    char *shown = cs_arena_strdup(&mf->out->arena, key);
-    for (char *c = shown; *c != '\0'; c++) {
-        *c = (unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f ? '?' : *c;
+    struct cs_mf_use *use = node != NULL && node->kind != CS_YAML_MAP ? use_of_value(mf, key, node) : NULL;
+    if (use != NULL && (use->note == NULL || strcmp(use->note, text) == 0)) {
+        use->note = cs_arena_strdup(&mf->out->arena, text);
+        return;
     }
-    mf->out->warnings[mf->out->n_warnings++] =
-        (struct cs_mindformers_warning){.key = shown,
-                                        .line = node != NULL ? node->loc.line : 0,
-                                        .text = cs_arena_strdup(&mf->out->arena, text)};
+    cs__mf_warn_as(mf, key, node, text);
 }
 
 bool cs_mindformers_is(const struct cs_yaml_node *root)
@@ -78,10 +176,10 @@ bool cs_mindformers_is(const struct cs_yaml_node *root)
     return (model != NULL && model->kind == CS_YAML_MAP) || cs_yaml_get(root, "parallel_config") != NULL;
 }
 
-static cs_status map_or_absent(const struct cs_yaml_node *map, const char *key,
+static cs_status map_or_absent(struct cs_mf *mf, const struct cs_yaml_node *map, const char *key,
                                const struct cs_yaml_node **section, struct cs_err *err)
 {
-    const struct cs_yaml_node *node = CS_MF_GET(map, key);
+    const struct cs_yaml_node *node = CS_MF_GET(mf, map, key);
     *section = node;
     return node == NULL ? CS_OK : cs_yaml_want(node, CS_YAML_MAP, key, err);
 }
@@ -93,18 +191,19 @@ static cs_status find_sections(struct cs_mf *mf, struct cs_err *err)
     bool legacy = true;
     mf->parallel_run = true;
     CS_TRY(cs_yaml_want(mf->root, CS_YAML_MAP, "a MindFormers configuration", err));
-    CS_TRY(map_or_absent(mf->root, "model", &model, err));
-    CS_TRY(map_or_absent(model, "model_config", &mf->model, err));
-    CS_TRY(map_or_absent(mf->root, "moe_config", &mf->moe, err));
-    CS_TRY(map_or_absent(mf->root, "parallel", &mf->parallel, err));
-    CS_TRY(map_or_absent(mf->root, "parallel_config", &mf->parallel_config, err));
-    CS_TRY(map_or_absent(mf->root, "recompute_config", &mf->recompute, err));
-    CS_TRY(map_or_absent(mf->root, "runner_config", &mf->runner, err));
-    CS_TRY(map_or_absent(mf->root, "runner_wrapper", &mf->wrapper, err));
-    CS_TRY(map_or_absent(mf->root, "optimizer", &mf->optimizer, err));
-    CS_TRY(map_or_absent(mf->root, "swap_config", &mf->swap, err));
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->root, "use_legacy"), "use_legacy", &legacy, err));
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->root, "use_parallel"), "use_parallel", &mf->parallel_run, err));
+    CS_TRY(map_or_absent(mf, mf->root, "model", &model, err));
+    CS_TRY(map_or_absent(mf, model, "model_config", &mf->model, err));
+    CS_TRY(map_or_absent(mf, mf->root, "moe_config", &mf->moe, err));
+    CS_TRY(map_or_absent(mf, mf->root, "parallel", &mf->parallel, err));
+    CS_TRY(map_or_absent(mf, mf->root, "parallel_config", &mf->parallel_config, err));
+    CS_TRY(map_or_absent(mf, mf->root, "recompute_config", &mf->recompute, err));
+    CS_TRY(map_or_absent(mf, mf->root, "runner_config", &mf->runner, err));
+    CS_TRY(map_or_absent(mf, mf->root, "runner_wrapper", &mf->wrapper, err));
+    CS_TRY(map_or_absent(mf, mf->root, "optimizer", &mf->optimizer, err));
+    CS_TRY(map_or_absent(mf, mf->root, "swap_config", &mf->swap, err));
+    CS_TRY(map_or_absent(mf, mf->root, "context", &mf->context, err));
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->root, "use_legacy"), "use_legacy", &legacy, err));
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->root, "use_parallel"), "use_parallel", &mf->parallel_run, err));
     mf->new_style = !legacy;
     /* Search requests and pipeline-balance files have the model's keys in `model` itself. */
     mf->model = mf->model != NULL ? mf->model : model;
@@ -116,8 +215,11 @@ out:
  * that is not there is no error: the sizes are then missing. */
 static cs_status load_hub(struct cs_mf *mf, const char *path, struct cs_yaml *hub, struct cs_err *err)
 {
-    const struct cs_yaml_node *dir = CS_MF_GET(mf->root, "pretrained_model_dir");
-    if (path == NULL || dir == NULL || dir->kind != CS_YAML_SCALAR || dir->text[0] == '\0') {
+    const struct cs_yaml_node *dir = CS_MF_GET(mf, mf->root, "pretrained_model_dir");
+    if (dir != NULL && dir->kind != CS_YAML_SCALAR) {
+        return cs_yaml_want(dir, CS_YAML_SCALAR, "pretrained_model_dir", err);
+    }
+    if (path == NULL || dir == NULL || dir->text[0] == '\0') {
         return CS_OK;
     }
     struct cs_arena *arena = &mf->out->arena;
@@ -146,6 +248,7 @@ static cs_status read_all(struct cs_mindformers *config, const struct cs_yaml_no
     CS_TRY(cs__mf_strategy(&mf, err));
     CS_TRY(cs__mf_stages(&mf, err));
     CS_TRY(cs__mf_training(&mf, err));
+    CS_TRY(cs__mf_runtime(&mf, err));
     CS_TRY(cs__mf_check(&mf, err));
     cs__mf_list_unmodelled(&mf);
     cs_strategy_canonicalise(&config->strategy);
@@ -156,6 +259,7 @@ out : {
     config->warnings = bytes > 0 ? cs_arena_memdup(&config->arena, heap, bytes) : NULL;
     cs_free(heap);
 }
+    cs_free(mf.uses);
     cs_yaml_release(&hub);
     return st;
 }

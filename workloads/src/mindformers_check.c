@@ -1,4 +1,4 @@
-/* MindFormers configurations: the checks that MindFormers makes itself, and keys that are not modelled. */
+/* MindFormers configurations: the checks that MindFormers makes itself. */
 #include "mindformers_priv.h"
 
 #include "cs/base/text.h"
@@ -7,15 +7,15 @@
 
 #define DEVICES_PER_SERVER 8
 
-static cs_status refuse(const struct cs_mf *mf, const struct cs_yaml_node *section, const char *key,
+static cs_status refuse(struct cs_mf *mf, const struct cs_yaml_node *section, const char *key,
                         const char *why, struct cs_err *err)
 {
-    const struct cs_yaml_node *node = CS_MF_GET(section, key);
+    const struct cs_yaml_node *node = CS_MF_GET(mf, section, key);
     const struct cs_yaml_node *at = node != NULL ? node : section != NULL ? section : mf->root;
     return cs_err_set(err, CS_E_INPUT, at->loc, "'%s': %s", key, why);
 }
 
-static cs_status check_parallel(const struct cs_mf *mf, struct cs_err *err)
+static cs_status check_parallel(struct cs_mf *mf, struct cs_err *err)
 {
     const struct cs_strategy *s = &mf->out->strategy;
     const struct cs_model *m = &mf->out->model;
@@ -50,15 +50,62 @@ static cs_status check_parallel(const struct cs_mf *mf, struct cs_err *err)
     if (known && s->ep > 1 && m->n_experts == 0) {
         return refuse(mf, mf->parallel_config, "expert_parallel", "above 1 needs experts", err);
     }
-    const struct cs_yaml_node *dispatcher = CS_MF_GET(mf->model, "moe_token_dispatcher_type");
+    return CS_OK;
+}
+
+/** How tokens reach their experts: by a plain all-to-all here. */
+static cs_status check_exchange(struct cs_mf *mf, struct cs_err *err)
+{
+    const struct cs_strategy *s = &mf->out->strategy;
+    const struct cs_yaml_node *dispatcher = CS_MF_GET(mf, mf->model, "moe_token_dispatcher_type");
+    const struct cs_yaml_node *swap = CS_MF_GET(mf, mf->parallel, "enable_alltoall");
+    const bool exchanged = mf->out->model.n_experts > 0 && s->ep > 1;
     int64_t per_node = 1;
+    bool all_to_all = true;
+    const char *type = "alltoall";
     cs_status st;
-    CS_TRY(cs__mf_int(CS_MF_GET(mf->parallel_config, "npu_nums_per_device"), 1, 1 << 20,
+    CS_TRY(cs__mf_int(CS_MF_GET(mf, mf->parallel_config, "npu_nums_per_device"), 1, 1 << 20,
                       "npu_nums_per_device", &per_node, err));
-    if (dispatcher != NULL && dispatcher->kind == CS_YAML_SCALAR &&
-        strcmp(dispatcher->text, "alltoall_deredundency") == 0 && s->ep < per_node) {
+    CS_TRY(cs__mf_text(dispatcher, "moe_token_dispatcher_type", &type, err));
+    CS_TRY(cs__mf_bool(swap, "enable_alltoall", &all_to_all, err));
+    if (mf->new_style && strcmp(type, "alltoall_deredundency") == 0 && s->ep < per_node) {
         return refuse(mf, mf->parallel_config, "expert_parallel",
                       "is below npu_nums_per_device, which alltoall_deredundency does not allow", err);
+    }
+    if (exchanged && strcmp(type, "alltoall") != 0) {
+        char shown[CS_TEXT_CLIP_BYTES];
+        cs__mf_warn(mf, "model.model_config.moe_token_dispatcher_type", dispatcher,
+                    "'%s' is not modelled: a plain all-to-all is", cs_text_clip(type, shown));
+    }
+    if (exchanged && !all_to_all) {
+        cs__mf_warn(mf, "parallel.enable_alltoall", swap,
+                    "experts that gather and split are not modelled: an all-to-all is");
+    }
+out:
+    return st;
+}
+
+/** Attention of the new style. */
+static cs_status check_attention(struct cs_mf *mf, struct cs_err *err)
+{
+    static const char *const fused[] = {"use_ring_attention", "use_attn_mask_compression"};
+    const struct cs_yaml_node *variant = CS_MF_GET(mf, mf->model, "experimental_attention_variant");
+    const char *name = "";
+    cs_status st;
+    CS_TRY(cs__mf_text(variant, "experimental_attention_variant", &name, err));
+    if (strcmp(name, "dsa") == 0 && mf->out->strategy.schedule == CS_SCHED_ZERO_BUBBLE_V) {
+        return refuse(mf, mf->model, "experimental_attention_variant", "dsa does not go with zero_bubble_v",
+                      err);
+    }
+    if (variant != NULL) {
+        cs__mf_warn(mf, "model.model_config.experimental_attention_variant", variant, "is not modelled");
+    }
+    for (int32_t i = 0; i < CS_COUNT(fused) && mf->new_style && !mf->out->model.flash_attention; i++) {
+        bool on = false;
+        CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->model, fused[i]), fused[i], &on, err));
+        if (on) {
+            return refuse(mf, mf->model, fused[i], "needs use_flash_attention: True", err);
+        }
     }
 out:
     return st;
@@ -69,16 +116,14 @@ static bool is_flat_list(const struct cs_yaml_node *node)
     return node != NULL && node->kind == CS_YAML_LIST && node->n > 0 && node->items[0]->kind != CS_YAML_LIST;
 }
 
-static cs_status check_pipeline(const struct cs_mf *mf, struct cs_err *err)
+static cs_status check_pipeline(struct cs_mf *mf, struct cs_err *err)
 {
     const struct cs_strategy *s = &mf->out->strategy;
     cs_status st = CS_OK;
-    int64_t m = 1;
+    const int64_t m = mf->micro_batch_num;
     int64_t grain = 1;
-    CS_TRY(cs__mf_int(CS_MF_GET(mf->parallel_config, "micro_batch_num"), 1, 1 << 20, "micro_batch_num", &m,
-                      err));
-    CS_TRY(cs__mf_int(CS_MF_GET(mf->model, "fine_grain_interleave"), 1, 64, "fine_grain_interleave", &grain,
-                      err));
+    CS_TRY(cs__mf_int(CS_MF_GET(mf, mf->model, "fine_grain_interleave"), 1, 64, "fine_grain_interleave",
+                      &grain, err));
     if (grain > 1 && !s->sp && s->cp == 1) {
         return refuse(mf, mf->model, "fine_grain_interleave", "needs use_seq_parallel or context_parallel",
                       err);
@@ -94,49 +139,116 @@ static cs_status check_pipeline(const struct cs_mf *mf, struct cs_err *err)
         }
         static const char *const keys[] = {"recompute", "select_recompute", "select_comm_recompute"};
         for (int32_t i = 0; i < CS_COUNT(keys); i++) {
-            if (is_flat_list(CS_MF_GET(mf->recompute, keys[i]))) {
+            if (is_flat_list(CS_MF_GET(mf, mf->recompute, keys[i]))) {
                 return refuse(mf, mf->recompute, keys[i], "zero_bubble_v needs a list per chunk", err);
             }
         }
     }
-    if (mf->new_style && cs__mf_is_on(CS_MF_GET(mf->recompute, "recompute_slice_activation"))) {
+    bool sliced = false;
+    const struct cs_yaml_node *slice = CS_MF_GET(mf, mf->recompute, "recompute_slice_activation");
+    CS_TRY(cs__mf_bool(slice, "recompute_slice_activation", &sliced, err));
+    if (mf->new_style && sliced) {
         return refuse(mf, mf->recompute, "recompute_slice_activation", "is for use_legacy: True only", err);
+    }
+    /* A layer's input is cut already under sp, and whole without model parallelism. */
+    if (sliced && !s->sp && s->mp > 1) {
+        cs__mf_warn(mf, "recompute_config.recompute_slice_activation", slice,
+                    "inputs of layers cut by model_parallel are not modelled: they are kept whole");
     }
 out:
     return st;
 }
 
-static cs_status check_rest(struct cs_mf *mf, struct cs_err *err)
+/** swap_config is read even where swap is off: MindFormers looks at its types all the same. */
+static cs_status check_swap(struct cs_mf *mf, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    int64_t prefetch = 1;
+    if (!mf->out->strategy.swap_activations) {
+        return CS_OK;
+    }
+    CS_TRY(cs__mf_int(CS_MF_GET(mf, mf->swap, "default_prefetch"), 1, 1 << 20, "default_prefetch", &prefetch,
+                      err));
+    /* Only looked at: which layers are swapped is listed as not modelled. */
+    const struct cs_yaml_node *layers = cs_yaml_get(mf->swap, "layer_swap");
+    if (!cs__mf_is_absent(layers)) {
+        CS_TRY(cs_yaml_want(layers, CS_YAML_LIST, "layer_swap", err));
+        for (int32_t i = 0; i < layers->n; i++) {
+            CS_TRY(cs_yaml_want(layers->items[i], CS_YAML_MAP, "an item of layer_swap", err));
+            CS_TRY(cs__mf_int(cs_yaml_get(layers->items[i], "backward_prefetch"), 1, 1 << 20,
+                              "backward_prefetch", &prefetch, err));
+        }
+    }
+    const struct cs_yaml_node *ops = cs_yaml_get(mf->swap, "op_swap");
+    if (!cs__mf_is_absent(ops) && ops->kind == CS_YAML_SCALAR) {
+        CS_TRY(cs_yaml_want(ops, CS_YAML_MAP, "op_swap", err));
+    }
+out:
+    return st;
+}
+
+/** How the batch reaches the devices: full_batch outside the automatic modes is forced off, and a
+ *  dataset_strategy has to cut the batch into data_parallel parts. */
+static cs_status check_batch(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st;
-    bool flag = false;
-    int64_t mode = 0;
-    int64_t prefetch = 1;
-    const struct cs_model *m = &mf->out->model;
-    const int64_t n = mf->out->n_devices;
-    CS_TRY(cs__mf_int(CS_MF_GET(mf->parallel, "parallel_mode"), 0, 3, "parallel_mode", &mode, err));
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->parallel, "full_batch"), "full_batch", &flag, err));
-    if (flag && mf->parallel_run && mode != 1 && mode != 2) {
+    bool full = false;
+    int64_t parts = mf->out->strategy.dp;
+    const bool automatic = mf->mode == CS_MF_SEMI_AUTO || mf->mode == CS_MF_AUTO;
+    const struct cs_yaml_node *node = CS_MF_GET(mf, mf->parallel, "full_batch");
+    const struct cs_yaml_node *strategy = CS_MF_GET(mf, mf->parallel, "dataset_strategy");
+    CS_TRY(cs__mf_bool(node, "full_batch", &full, err));
+    if (full && mf->parallel_run && !automatic) {
         return refuse(mf, mf->parallel, "full_batch", "is for parallel_mode 1 and 2 only", err);
     }
-    CS_TRY(
-        cs__mf_int(CS_MF_GET(mf->swap, "default_prefetch"), 1, 1 << 20, "default_prefetch", &prefetch, err));
-    const struct cs_yaml_node *layers = CS_MF_GET(mf->swap, "layer_swap");
-    for (int32_t i = 0; layers != NULL && layers->kind == CS_YAML_LIST && i < layers->n; i++) {
-        CS_TRY(cs__mf_int(CS_MF_GET(layers->items[i], "backward_prefetch"), 1, 1 << 20, "backward_prefetch",
-                          &prefetch, err));
+    if (full || !mf->parallel_run || !automatic || mf->parallel_config == NULL || strategy == NULL ||
+        strategy->kind != CS_YAML_LIST || strategy->n == 0 || strategy->items[0]->kind != CS_YAML_LIST ||
+        strategy->items[0]->n == 0) {
+        return CS_OK;
     }
-    if (n > DEVICES_PER_SERVER && n / DEVICES_PER_SERVER % mf->out->strategy.pp != 0) {
-        cs__mf_warn(mf, "parallel_config.pipeline_stage", CS_MF_GET(mf->parallel_config, "pipeline_stage"),
+    const struct cs_yaml_node *first = strategy->items[0]->items[0];
+    CS_TRY(cs_yaml_int(first, 1, INT32_MAX, "dataset_strategy", &parts, err));
+    if (parts != mf->out->strategy.dp) {
+        st = cs_err_set(err, CS_E_INPUT, strategy->loc,
+                        "'dataset_strategy' cuts the batch into %lld, but data_parallel is %d",
+                        (long long)parts, (int)mf->out->strategy.dp);
+    }
+out:
+    return st;
+}
+
+/** What MindFormers only warns about. */
+static void warn_rest(struct cs_mf *mf)
+{
+    const struct cs_model *m = &mf->out->model;
+    const struct cs_strategy *s = &mf->out->strategy;
+    const int64_t n = mf->out->n_devices;
+    if (n > DEVICES_PER_SERVER && n / DEVICES_PER_SERVER % s->pp != 0) {
+        cs__mf_warn(mf, "parallel_config.pipeline_stage",
+                    CS_MF_GET(mf, mf->parallel_config, "pipeline_stage"),
                     "does not divide the %lld servers of %d devices", (long long)(n / DEVICES_PER_SERVER),
                     DEVICES_PER_SERVER);
     }
-    if (mf->out->strategy.op > 1 && mf->out->has_model && (m->vocab % n != 0 || m->hidden % n != 0)) {
-        cs__mf_warn(
-            mf, "parallel.enable_parallel_optimizer", CS_MF_GET(mf->parallel, "enable_parallel_optimizer"),
-            "vocab_size or hidden_size is not divisible by the %lld devices: such parameters may not be "
-            "sharded (here they are)",
-            (long long)n);
+    if (s->op > 1 && mf->out->has_model && (m->vocab % n != 0 || m->hidden % n != 0)) {
+        cs__mf_warn(mf, "parallel.enable_parallel_optimizer",
+                    CS_MF_GET(mf, mf->parallel, "enable_parallel_optimizer"),
+                    "vocab_size or hidden_size is not divisible by the %lld devices: such parameters may not "
+                    "be sharded (here they are)",
+                    (long long)n);
+    }
+}
+
+/** Copies of the embedding under model_parallel; MindFormers forces a pipeline, and the new style, to cut the
+ *  vocabulary. */
+static cs_status check_vocabulary(struct cs_mf *mf, struct cs_err *err)
+{
+    cs_status st;
+    bool copies = false;
+    const struct cs_yaml_node *node = CS_MF_GET(mf, mf->parallel_config, "vocab_emb_dp");
+    CS_TRY(cs__mf_bool(node, "vocab_emb_dp", &copies, err));
+    if (copies && !mf->new_style && mf->out->strategy.mp > 1 && mf->out->strategy.pp == 1) {
+        cs__mf_warn(mf, "parallel_config.vocab_emb_dp", node,
+                    "an embedding that model_parallel does not cut is not modelled: it is cut");
     }
 out:
     return st;
@@ -146,98 +258,13 @@ cs_status cs__mf_check(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st;
     CS_TRY(check_parallel(mf, err));
+    CS_TRY(check_exchange(mf, err));
+    CS_TRY(check_attention(mf, err));
     CS_TRY(check_pipeline(mf, err));
-    CS_TRY(check_rest(mf, err));
+    CS_TRY(check_swap(mf, err));
+    CS_TRY(check_batch(mf, err));
+    CS_TRY(check_vocabulary(mf, err));
+    warn_rest(mf);
 out:
     return st;
-}
-
-/** Keys of a section that are read here, or that change neither time nor memory. */
-struct known {
-    const char *section;
-    const char *const *keys;
-};
-
-#define KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static void list_section(struct cs_mf *mf, const char *name, const struct cs_yaml_node *section,
-                         const char *const *known)
-{
-    for (int32_t i = 0; section != NULL && section->kind == CS_YAML_MAP && i < section->n; i++) {
-        const char *key = section->keys[i]->text;
-        if (cs_text_index(key, known) < 0 && cs__mf_is_on(section->items[i])) {
-            cs__mf_warn(mf, cs_arena_printf(&mf->out->arena, "%s%s%s", name, name[0] ? "." : "", key),
-                        section->items[i], "is not modelled");
-        }
-    }
-}
-
-static void list_model(struct cs_mf *mf)
-{
-    list_section(
-        mf, "model.model_config", mf->model,
-        KEYS("type", "name", "model_type", "architectures", "num_layers", "num_hidden_layers", "n_layers",
-             "hidden_size", "dim", "num_heads", "num_attention_heads", "n_heads", "n_kv_heads",
-             "num_key_value_heads", "num_query_groups", "head_dim", "kv_channels", "intermediate_size",
-             "ffn_hidden_size", "inter_dim", "multiple_of", "ffn_dim_multiplier", "vocab_size",
-             "max_position_embeddings", "max_position_embedding", "seq_length", "seq_len", "batch_size",
-             "local_batch_size", "compute_dtype", "param_init_type", "params_dtype", "softmax_compute_type",
-             "softmax_compute_dtype", "layernorm_compute_type", "layernorm_compute_dtype", "rotary_dtype",
-             "use_flash_attention", "use_ring_attention", "use_attn_mask_compression", "input_sliced_sig",
-             "qkv_concat", "qk_layernorm", "qkv_has_bias", "add_qkv_bias", "attention_bias",
-             "tie_word_embeddings", "hidden_act", "normalization", "rms_norm_eps", "type_vocab_size",
-             "kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim",
-             "multi_latent_attention", "mtp_depth", "num_nextn_predict_layers", "mtp_loss_factor",
-             "num_experts", "n_routed_experts", "num_local_experts", "num_experts_per_tok", "moe_router_topk",
-             "moe_intermediate_size", "n_shared_experts", "first_k_dense_replace", "moe_grouped_gemm",
-             "moe_token_dispatcher_type", "moe_token_drop_policy", "n_group", "topk_group",
-             "gated_linear_unit", "offset", "pp_interleave_num", "layers_per_stage", "fine_grain_interleave",
-             "bos_token_id", "eos_token_id", "pad_token_id", "checkpoint_name_or_path", "repetition_penalty",
-             "max_decode_length", "top_k", "top_p", "do_sample", "use_past", "theta", "extend_method",
-             "scaling_factor", "pipeline_num", "num_layer", "moe_enabled"));
-    list_section(mf, "moe_config", mf->moe,
-                 KEYS("expert_num", "num_experts_chosen", "capacity_factor", "shared_expert_num",
-                      "first_k_dense_replace", "moe_intermediate_size", "use_gmm", "aux_loss_factor",
-                      "aux_loss_factors", "routing_policy", "routed_scaling_factor", "expert_group_size",
-                      "expert_model_parallel", "enable_sdrop", "router_dense_type"));
-}
-
-void cs__mf_list_unmodelled(struct cs_mf *mf)
-{
-    list_model(mf);
-    list_section(mf, "parallel_config", mf->parallel_config,
-                 KEYS("data_parallel", "model_parallel", "context_parallel", "expert_parallel",
-                      "pipeline_stage", "micro_batch_num", "seq_split_num", "use_seq_parallel",
-                      "context_parallel_algo", "ulysses_degree_in_cp", "npu_nums_per_device"));
-    list_section(mf, "parallel", mf->parallel,
-                 KEYS("parallel_mode", "search_mode", "gradients_mean", "enable_alltoall", "full_batch",
-                      "dataset_strategy", "strategy_ckpt_save_file", "strategy_ckpt_config",
-                      "enable_parallel_optimizer", "parallel_optimizer_config", "optimizer_weight_shard_size",
-                      "pipeline_config", "loss_repeated_mean", "parameter_broadcast", "gradient_fp32_sync",
-                      "all_reduce_fusion_config"));
-    /* A layer's input is cut already under sp, and whole without model parallelism. */
-    bool sliced = mf->out->strategy.sp || mf->out->strategy.mp == 1;
-    list_section(mf, "recompute_config", mf->recompute,
-                 KEYS("recompute", "select_recompute", "mp_comm_recompute",
-                      sliced ? "recompute_slice_activation" : "recompute"));
-    list_section(mf, "swap_config", mf->swap, KEYS("swap", "default_prefetch"));
-    /* How graphs are compiled changes no operation; how much memory they may have does. */
-    list_section(mf, "context", cs_yaml_get(mf->root, "context"),
-                 KEYS("mode", "device_target", "device_id", "jit_config", "save_graphs", "save_graphs_path",
-                      "max_call_depth", "enable_graph_kernel", "graph_kernel_flags", "mempool_block_size",
-                      "affinity_cpu_list"));
-    list_section(mf, "optimizer", mf->optimizer,
-                 KEYS("type", "swap", "betas", "beta1", "beta2", "eps", "weight_decay", "learning_rate"));
-    list_section(mf, "runner_config", mf->runner,
-                 KEYS("epochs", "batch_size", "sink_mode", "sink_size", "gradient_accumulation_steps"));
-    list_section(mf, "runner_wrapper", mf->wrapper, KEYS("type", "scale_sense", "sens", "use_clip_grad"));
-    list_section(mf, "", mf->root,
-                 KEYS("run_mode", "use_parallel", "use_legacy", "runner_config", "runner_wrapper",
-                      "optimizer", "context", "parallel", "parallel_config", "micro_batch_interleave_num",
-                      "moe_config", "recompute_config", "swap_config", "model", "trainer",
-                      "pretrained_model_dir", "seed", "output_dir", "load_checkpoint", "lr_schedule",
-                      "train_dataset", "train_dataset_task", "eval_dataset", "eval_dataset_task", "processor",
-                      "callbacks", "metric", "profile", "auto_trans_ckpt", "only_save_strategy",
-                      "resume_training", "pipeline_config", "eval_callbacks", "remote_save_url",
-                      "src_strategy_path_or_dir"));
 }

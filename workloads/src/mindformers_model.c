@@ -4,65 +4,103 @@
 #include "cs/base/text.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define WIDTH_MAX (INT64_C(1) << 24)
 #define LAYERS_MAX 16384
 #define EXPERTS_MAX 65536
 
 /** A value of the model, wherever it may be: model_config, moe_config, config.json. */
-static const struct cs_yaml_node *find(const struct cs_mf *mf, const char *const *names)
+static const struct cs_yaml_node *find(struct cs_mf *mf, const char *const *names)
 {
     const struct cs_yaml_node *sections[] = {mf->model, mf->moe, mf->hub};
+    const struct cs_yaml_node *found = NULL;
     for (int32_t i = 0; i < CS_COUNT(sections); i++) {
-        const struct cs_yaml_node *node = cs__mf_get(sections[i], names);
-        if (node != NULL) {
-            return node;
-        }
+        const struct cs_yaml_node *node = cs__mf_get(mf, sections[i], names);
+        cs__mf_prefer(mf, found, node, names[0]);
+        found = found != NULL ? found : node;
     }
-    return NULL;
+    return found;
 }
 #define FIND(mf, ...) find((mf), (const char *const[]){__VA_ARGS__, NULL})
-
-static const char *text_of(const struct cs_mf *mf, const char *const *names)
-{
-    const struct cs_yaml_node *node = find(mf, names);
-    return node != NULL && node->kind == CS_YAML_SCALAR ? node->text : "";
-}
-#define TEXT(mf, ...) text_of((mf), (const char *const[]){__VA_ARGS__, NULL})
 
 /** Families whose blocks differ from LLaMA's, by the beginning of `type`, `model_type` or `architectures`. */
 enum family { FAMILY_LLAMA, FAMILY_DEEPSEEK_V3, FAMILY_BERT, FAMILY_GPT, FAMILY_BLOOM, FAMILY_QWEN2 };
 
-static enum family family_of(const struct cs_mf *mf)
+/** What the file calls the model: the family of its blocks. One that is not known is listed. */
+static cs_status read_family(struct cs_mf *mf, enum family *family, const char **name, struct cs_err *err)
 {
     static const struct {
-        const char *begin;
+        const char *begin; /* without regard to case */
         enum family family;
-    } rows[] = {{"DeepseekV3", FAMILY_DEEPSEEK_V3},
+    } rows[] = {{"deepseekv3", FAMILY_DEEPSEEK_V3},
                 {"deepseek_v3", FAMILY_DEEPSEEK_V3},
-                {"Bert", FAMILY_BERT},
                 {"bert", FAMILY_BERT},
-                {"GPT2", FAMILY_GPT},
                 {"gpt2", FAMILY_GPT},
-                {"PanguAlpha", FAMILY_GPT},
                 {"pangualpha", FAMILY_GPT},
-                {"Bloom", FAMILY_BLOOM},
                 {"bloom", FAMILY_BLOOM},
-                {"Qwen2", FAMILY_QWEN2},
-                {"qwen2", FAMILY_QWEN2}};
-    const char *type = TEXT(mf, "model_type", "type");
-    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
-        if (cs_text_starts_with(type, rows[i].begin)) {
-            return rows[i].family;
+                {"qwen2", FAMILY_QWEN2},
+                {"llama", FAMILY_LLAMA},
+                {"parallelllama", FAMILY_LLAMA},
+                {"qwen3", FAMILY_LLAMA},
+                {"mixtral", FAMILY_LLAMA},
+                {"mistral", FAMILY_LLAMA},
+                {"deepseek", FAMILY_LLAMA}};
+    static const char *const keys[] = {"model_type", "type", "name"};
+    const struct cs_yaml_node *at = NULL;
+    cs_status st = CS_OK;
+    *family = FAMILY_LLAMA;
+    *name = "";
+    for (int32_t i = 0; i < CS_COUNT(keys); i++) {
+        const struct cs_yaml_node *node = FIND(mf, keys[i]);
+        const char *text = "";
+        CS_TRY(cs__mf_text(node, keys[i], &text, err));
+        if (node != NULL && at == NULL) {
+            CS_TRY(cs__printable(node, keys[i], err));
+            at = node;
+            *name = text;
         }
     }
-    return FAMILY_LLAMA;
+    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
+        if (strncasecmp(*name, rows[i].begin, strlen(rows[i].begin)) == 0) {
+            *family = rows[i].family;
+            goto out;
+        }
+    }
+    if (at != NULL) {
+        char shown[CS_TEXT_CLIP_BYTES];
+        cs__mf_warn(mf, "model.model_config.type", at, "'%s' is not known: its layers are taken as LLaMA's",
+                    cs_text_clip(*name, shown));
+    }
+out:
+    return st;
+}
+
+/** Index of a word in `names`; one that is not there is listed, with what is modelled instead, and leaves
+ * *index as it is. */
+static cs_status read_word(struct cs_mf *mf, const struct cs_yaml_node *node, const char *key,
+                           const char *const *names, const char *instead, int32_t *index, struct cs_err *err)
+{
+    const char *text = "";
+    char shown[CS_TEXT_CLIP_BYTES];
+    cs_status st = cs__mf_text(node, key, &text, err);
+    if (st != CS_OK || node == NULL) {
+        return st;
+    }
+    int32_t found = cs_text_index(text, names);
+    if (found < 0) {
+        cs__mf_warn(mf, cs_arena_printf(&mf->out->arena, "model.model_config.%s", key), node,
+                    "'%s' is not modelled: %s", cs_text_clip(text, shown), instead);
+    } else {
+        *index = found;
+    }
+    return CS_OK;
 }
 
 struct size {
     int64_t *value;
     int64_t max;
-    const char *names[5];
+    const char *names[7];
 };
 
 static cs_status read_sizes(struct cs_mf *mf, const struct size *sizes, int32_t n, struct cs_err *err)
@@ -77,7 +115,7 @@ out:
 
 /** Width of the MLP when the file leaves it to LLaMA's rule: 8/3 of the hidden size, times the multiplier,
  *  rounded up to multiple_of (MindFormers r1.5, llama.py; the 0.01 is there). */
-static cs_status default_ffn(const struct cs_mf *mf, int64_t hidden, int64_t *ffn, struct cs_err *err)
+static cs_status default_ffn(struct cs_mf *mf, int64_t hidden, int64_t *ffn, struct cs_err *err)
 {
     cs_status st = CS_OK;
     const struct cs_yaml_node *node = FIND(mf, "ffn_dim_multiplier");
@@ -87,6 +125,11 @@ static cs_status default_ffn(const struct cs_mf *mf, int64_t hidden, int64_t *ff
     CS_TRY(cs__mf_int(FIND(mf, "multiple_of"), 1, WIDTH_MAX, "multiple_of", &multiple, err));
     if (node != NULL) {
         CS_TRY(cs_yaml_real(node, 0.01, 100, "ffn_dim_multiplier", &multiplier, err));
+    }
+    if (*ffn > 0) {
+        goto out; /* the file says it */
+    }
+    if (node != NULL) {
         width = (int64_t)((multiplier + 0.01) * (double)width);
     }
     width = 2 * width / 3;
@@ -95,19 +138,61 @@ out:
     return st;
 }
 
-static cs_status read_blocks(struct cs_mf *mf, enum family family, struct cs_err *err)
+/** Activation, normalisation and position of the blocks where the file names them. */
+static cs_status read_words(struct cs_mf *mf, bool classic, struct cs_err *err)
+{
+    static const char *const acts[] = {"silu", "swiglu",    "swish",    "fusedswiglu", "gelu",      "geglu",
+                                       "relu", "gelu_fast", "gelu_new", "quick_gelu",  "fast_gelu", NULL};
+    static const enum cs_activation gated[] = {CS_ACT_SWIGLU, CS_ACT_SWIGLU, CS_ACT_SWIGLU, CS_ACT_SWIGLU,
+                                               CS_ACT_GEGLU,  CS_ACT_GEGLU,  CS_ACT_RELU,   CS_ACT_GEGLU,
+                                               CS_ACT_GEGLU,  CS_ACT_GEGLU,  CS_ACT_GEGLU};
+    static const enum cs_activation plain[] = {CS_ACT_SILU, CS_ACT_SWIGLU, CS_ACT_SILU, CS_ACT_SWIGLU,
+                                               CS_ACT_GELU, CS_ACT_GEGLU,  CS_ACT_RELU, CS_ACT_GELU,
+                                               CS_ACT_GELU, CS_ACT_GELU,   CS_ACT_GELU};
+    static const char *const norms[] = {"LayerNorm",    "FusedLayerNorm", "RMSNorm",
+                                        "FusedRMSNorm", "Norm",           NULL};
+    static const char *const positions[] = {"rope",  "yarn", "partial_rope", "learned_absolute",
+                                            "alibi", "none", "relative",     NULL};
+    static const enum cs_position kinds[] = {CS_POS_ROPE,    CS_POS_ROPE,  CS_POS_ROPE,
+                                             CS_POS_LEARNED, CS_POS_ALIBI, CS_POS_NONE};
+    cs_status st;
+    struct cs_model *m = &mf->out->model;
+    int32_t act = -1;
+    int32_t norm = -1;
+    int32_t position = -1;
+    bool gate = !classic;
+    CS_TRY(cs__mf_bool(FIND(mf, "gated_linear_unit"), "gated_linear_unit", &gate, err));
+    m->activation = classic ? CS_ACT_GELU : gate ? CS_ACT_SWIGLU : CS_ACT_SILU;
+    CS_TRY(read_word(mf, FIND(mf, "hidden_act"), "hidden_act", acts,
+                     classic ? "gelu is"
+                     : gate  ? "silu with a gate is"
+                             : "silu is",
+                     &act, err));
+    if (act >= 0) {
+        m->activation = gate ? gated[act] : plain[act];
+    }
+    CS_TRY(read_word(mf, FIND(mf, "normalization"), "normalization", norms,
+                     classic ? "layer normalisation is" : "RMS normalisation is", &norm, err));
+    m->norm = (norm < 0 && classic) || norm == 0 || norm == 1 ? CS_NORM_LAYER : CS_NORM_RMS;
+    const struct cs_yaml_node *node = FIND(mf, "position_embedding_type");
+    if (node != NULL) {
+        CS_TRY(cs_yaml_choice(node, positions, "position_embedding_type", &position, err));
+    }
+    if (position >= CS_COUNT(kinds)) {
+        cs__mf_warn(mf, "model.model_config.position_embedding_type", node,
+                    "relative positions are not modelled: %s", classic ? "the family's are" : "rotation is");
+    } else if (position >= 0) {
+        m->position = kinds[position];
+    }
+out:
+    return st;
+}
+
+static cs_status read_blocks(struct cs_mf *mf, enum family family, const char *name, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_model *m = &mf->out->model;
     const bool classic = family == FAMILY_BERT || family == FAMILY_GPT || family == FAMILY_BLOOM;
-    const char *act = TEXT(mf, "hidden_act");
-    m->norm = classic || strcmp(TEXT(mf, "normalization"), "LayerNorm") == 0 ? CS_NORM_LAYER : CS_NORM_RMS;
-    m->activation = classic ? CS_ACT_GELU : CS_ACT_SWIGLU;
-    if (strcmp(act, "relu") == 0) {
-        m->activation = CS_ACT_RELU;
-    } else if (strcmp(act, "gelu") == 0) {
-        m->activation = classic ? CS_ACT_GELU : CS_ACT_GEGLU;
-    }
     m->position = family == FAMILY_BLOOM ? CS_POS_ALIBI : classic ? CS_POS_LEARNED : CS_POS_ROPE;
     m->linear_bias = m->tied_embedding = classic;
     m->causal = family != FAMILY_BERT;
@@ -115,20 +200,37 @@ static cs_status read_blocks(struct cs_mf *mf, enum family family, struct cs_err
     m->embedding_norm = family == FAMILY_BERT || family == FAMILY_BLOOM;
     m->head_transform = family == FAMILY_BERT;
     m->flash_attention = false;
+    CS_TRY(read_words(mf, classic, err));
     CS_TRY(cs__mf_bool(FIND(mf, "tie_word_embeddings"), "tie_word_embeddings", &m->tied_embedding, err));
     CS_TRY(cs__mf_bool(FIND(mf, "qkv_has_bias", "add_qkv_bias", "attention_bias"), "qkv_has_bias",
                        &m->qkv_bias, err));
+    CS_TRY(cs__mf_bool(FIND(mf, "add_bias_linear"), "add_bias_linear", &m->linear_bias, err));
+    m->qk_norm = strncasecmp(name, "qwen3", 5) == 0;
     CS_TRY(cs__mf_bool(FIND(mf, "qk_layernorm"), "qk_layernorm", &m->qk_norm, err));
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->model, "use_flash_attention"), "use_flash_attention",
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->model, "use_flash_attention"), "use_flash_attention",
                        &m->flash_attention, err));
-    if (cs_text_starts_with(TEXT(mf, "model_type"), "qwen3")) {
-        m->qk_norm = true;
-    }
     int64_t token_types = 0;
     CS_TRY(cs__mf_int(FIND(mf, "type_vocab_size"), 0, 1024, "type_vocab_size", &token_types, err));
     m->n_token_types = family == FAMILY_BERT ? (int32_t)token_types : 0;
 out:
     return st;
+}
+
+/** Do experts drop what is beyond their capacity? Said by the order in which they do, or by False. */
+static cs_status read_drops(struct cs_mf *mf, bool *drops, struct cs_err *err)
+{
+    static const char *const policies[] = {"probs", "position", NULL};
+    const struct cs_yaml_node *node = FIND(mf, "moe_token_drop_policy");
+    const char *text = "";
+    cs_status st = cs__mf_text(node, "moe_token_drop_policy", &text, err);
+    if (st != CS_OK || node == NULL || cs_text_index(text, policies) >= 0) {
+        return st;
+    }
+    if (cs_yaml_bool(node, "moe_token_drop_policy", drops, NULL) != CS_OK) {
+        return cs_err_set(err, CS_E_INPUT, node->loc,
+                          "'moe_token_drop_policy' should be probs, position or False");
+    }
+    return CS_OK;
 }
 
 static cs_status read_experts(struct cs_mf *mf, struct cs_err *err)
@@ -142,14 +244,20 @@ static cs_status read_experts(struct cs_mf *mf, struct cs_err *err)
     bool grouped = false;
     bool drops = true;
     const struct size sizes[] = {
-        {&experts, EXPERTS_MAX, {"n_routed_experts", "num_experts", "expert_num", "num_local_experts"}},
+        {&experts,
+         EXPERTS_MAX,
+         {"n_routed_experts", "num_experts", "expert_num", "num_local_experts", "num_moe_experts"}},
         {&chosen, EXPERTS_MAX, {"num_experts_per_tok", "num_experts_chosen", "moe_router_topk"}},
         {&shared, EXPERTS_MAX, {"n_shared_experts", "shared_expert_num"}},
         {&dense, LAYERS_MAX, {"first_k_dense_replace"}},
-        {&m->expert_ffn, WIDTH_MAX, {"moe_intermediate_size"}}};
+        {&m->expert_ffn, WIDTH_MAX, {"moe_intermediate_size", "moe_ffn_hidden_size"}}};
     CS_TRY(read_sizes(mf, sizes, CS_COUNT(sizes), err));
+    const struct cs_yaml_node *capacity = FIND(mf, "capacity_factor", "moe_expert_capacity_factor");
+    CS_TRY(cs__mf_bool(FIND(mf, "use_gmm", "moe_grouped_gemm"), "use_gmm", &grouped, err));
+    CS_TRY(read_drops(mf, &drops, err));
     if (experts <= 1) {
         m->expert_ffn = 0;
+        cs__mf_settle_key(mf, mf->root, "moe_config"); /* without experts it says nothing */
         goto out;
     }
     CS_TRY(cs__mf_int(FIND(mf, "num_experts_per_tok", "num_experts_chosen", "moe_router_topk"), 1,
@@ -158,12 +266,17 @@ static cs_status read_experts(struct cs_mf *mf, struct cs_err *err)
     m->experts_per_token = (int32_t)(chosen < experts ? chosen : experts);
     m->n_shared_experts = (int32_t)shared;
     m->first_dense_layers = (int32_t)(dense < m->n_layers ? dense : m->n_layers);
+    if (m->n_layers > 0 && dense > m->n_layers) {
+        st = cs_err_set(err, CS_E_INPUT, FIND(mf, "first_k_dense_replace")->loc,
+                        "'first_k_dense_replace' is %lld, more than the %d layers", (long long)dense,
+                        (int)m->n_layers);
+        goto out;
+    }
     m->expert_ffn = m->expert_ffn > 0 ? m->expert_ffn : m->ffn;
-    CS_TRY(cs__mf_bool(FIND(mf, "use_gmm", "moe_grouped_gemm"), "use_gmm", &grouped, err));
-    CS_TRY(cs__mf_bool(FIND(mf, "moe_token_drop_policy"), "moe_token_drop_policy", &drops, err));
-    const struct cs_yaml_node *capacity = FIND(mf, "capacity_factor", "moe_expert_capacity_factor");
     if (capacity != NULL && !grouped && drops) {
-        CS_TRY(cs_yaml_real(capacity, 0.01, 1000, "capacity_factor", &m->capacity_factor, err));
+        double factor = 0;
+        CS_TRY(cs_yaml_real(capacity, -1e9, 1000, "capacity_factor", &factor, err));
+        m->capacity_factor = factor >= 0.01 ? factor : 0; /* below: none is dropped */
     }
 out:
     return st;
@@ -199,10 +312,16 @@ static void deepseek_defaults(struct cs_mf *mf)
 }
 
 /** Sizes that contradict each other would break the graph. */
-static cs_status check_model(const struct cs_mf *mf, struct cs_err *err)
+static cs_status check_model(struct cs_mf *mf, struct cs_err *err)
 {
     const struct cs_model *m = &mf->out->model;
     const struct cs_yaml_node *at = mf->model != NULL ? mf->model : mf->root;
+    const struct cs_yaml_node *width = FIND(mf, "hidden_size", "dim");
+    if (FIND(mf, "head_dim", "kv_channels") == NULL && m->kv_lora_rank == 0 && m->hidden % m->n_heads != 0) {
+        return cs_err_set(err, CS_E_INPUT, width->loc,
+                          "'hidden_size' %lld is not divisible by the %lld heads", (long long)m->hidden,
+                          (long long)m->n_heads);
+    }
     if (m->head_dim == 0 || m->n_kv_heads == 0 || m->n_heads % m->n_kv_heads != 0) {
         return cs_err_set(err, CS_E_INPUT, at->loc,
                           "hidden size %lld, %lld heads and %lld key-value heads do not fit each other",
@@ -220,6 +339,9 @@ static cs_status check_model(const struct cs_mf *mf, struct cs_err *err)
             "latent attention needs qk_nope_head_dim, qk_rope_head_dim and v_head_dim, rope, and as "
             "many key-value heads as heads");
     }
+    if (m->n_experts > 0 && m->linear_bias) {
+        return cs_err_set(err, CS_E_INPUT, at->loc, "experts with biases are not modelled");
+    }
     if (m->n_experts > 0 && m->activation != CS_ACT_SWIGLU && m->activation != CS_ACT_GEGLU) {
         return cs_err_set(err, CS_E_INPUT, at->loc, "experts with a plain activation are not modelled");
     }
@@ -232,7 +354,8 @@ cs_status cs__mf_model(struct cs_mf *mf, struct cs_err *err)
     struct cs_model *m = &mf->out->model;
     int64_t layers = 0;
     int64_t mtp = 0;
-    const enum family family = family_of(mf);
+    enum family family;
+    const char *name = "";
     const struct size sizes[] = {
         {&layers, LAYERS_MAX, {"num_hidden_layers", "num_layers", "n_layers"}},
         {&m->hidden, WIDTH_MAX, {"hidden_size", "dim"}},
@@ -244,14 +367,15 @@ cs_status cs__mf_model(struct cs_mf *mf, struct cs_err *err)
         {&m->max_position, INT64_C(1) << 28, {"max_position_embeddings", "max_position_embedding"}},
         {&m->q_lora_rank, WIDTH_MAX, {"q_lora_rank"}},
         {&m->kv_lora_rank, WIDTH_MAX, {"kv_lora_rank"}},
-        {&m->qk_nope_head_dim, WIDTH_MAX, {"qk_nope_head_dim"}},
-        {&m->qk_rope_head_dim, WIDTH_MAX, {"qk_rope_head_dim"}},
+        {&m->qk_nope_head_dim, WIDTH_MAX, {"qk_nope_head_dim", "qk_head_dim"}},
+        {&m->qk_rope_head_dim, WIDTH_MAX, {"qk_rope_head_dim", "qk_pos_emb_head_dim"}},
         {&m->v_head_dim, WIDTH_MAX, {"v_head_dim"}},
-        {&mtp, 16, {"mtp_depth", "num_nextn_predict_layers"}}};
+        {&mtp, 16, {"mtp_depth", "num_nextn_predict_layers", "mtp_num_layers"}}};
     CS_TRY(read_sizes(mf, sizes, CS_COUNT(sizes), err));
     mf->n_layers = m->n_layers = (int32_t)layers;
     mf->n_mtp_layers = m->n_mtp_layers = (int32_t)mtp;
-    CS_TRY(read_blocks(mf, family, err));
+    CS_TRY(read_family(mf, &family, &name, err));
+    CS_TRY(read_blocks(mf, family, name, err));
     CS_TRY(read_experts(mf, err));
     if (layers == 0 || m->hidden == 0 || m->vocab == 0) {
         goto out; /* a fragment, or sizes elsewhere */
@@ -264,20 +388,16 @@ cs_status cs__mf_model(struct cs_mf *mf, struct cs_err *err)
     }
     m->n_kv_heads = m->kv_lora_rank > 0 || m->n_kv_heads == 0 ? m->n_heads : m->n_kv_heads;
     m->head_dim = m->head_dim > 0 ? m->head_dim : m->hidden / m->n_heads;
-    if (m->ffn == 0) {
-        CS_TRY(default_ffn(mf, m->hidden, &m->ffn, err));
-    }
+    CS_TRY(default_ffn(mf, m->hidden, &m->ffn, err));
     if (m->n_experts > 0 && m->expert_ffn == 0) {
         m->expert_ffn = m->ffn;
     }
     if (m->position == CS_POS_LEARNED && m->max_position == 0) {
-        CS_TRY(cs__mf_int(CS_MF_GET(mf->model, "seq_length"), 1, WIDTH_MAX, "seq_length", &m->max_position,
-                          err));
+        CS_TRY(cs__mf_int(CS_MF_GET(mf, mf->model, "seq_length"), 1, WIDTH_MAX, "seq_length",
+                          &m->max_position, err));
         m->max_position = m->max_position > 0 ? m->max_position : 1024;
     }
     CS_TRY(check_model(mf, err));
-    CS_TRY(cs__printable(FIND(mf, "model_type", "type", "name"), "name", err));
-    const char *name = TEXT(mf, "model_type", "type", "name");
     m->name = cs_arena_strdup(&m->arena, name[0] != '\0' ? name : "mindformers");
     m->source = cs_arena_strdup(&m->arena, mf->root->loc.file != NULL ? mf->root->loc.file : "");
     m->content_hash = cs__model_hash(m);

@@ -10,90 +10,201 @@ static int32_t place_of(const struct cs_strategy *s, int32_t chunk, int32_t stag
     return chunk * s->pp + (turned ? s->pp - 1 - stage : stage);
 }
 
-/** A number for every place: a scalar for all, a list [stage] (of the first chunk; the others get `rest`), or
- *  [chunk][stage]. Booleans are 0 and `all`. */
-static cs_status read_grid(const struct cs_mf *mf, const struct cs_yaml_node *node, const char *what,
-                           int64_t all, int64_t min, int32_t *grid, bool *two_d, struct cs_err *err)
+static bool is_list(const struct cs_yaml_node *node)
 {
-    static const char *const yes[] = {"True", "true", "TRUE", NULL};
-    static const char *const no[] = {"False", "false", "FALSE", NULL};
+    return node != NULL && node->kind == CS_YAML_LIST;
+}
+
+/** A list of which an item is a list has a row for each chunk. */
+static bool has_rows(const struct cs_yaml_node *node)
+{
+    bool rows = false;
+    for (int32_t i = 0; node->kind == CS_YAML_LIST && i < node->n; i++) {
+        rows |= node->items[i]->kind == CS_YAML_LIST;
+    }
+    return rows;
+}
+
+struct grid {
+    const char *what;
+    int64_t all; /* that True means; 0: no booleans */
+    int64_t min;
+    bool shorter; /* a list may end early: the rest is 0 */
+    bool rows;    /* was given chunk by chunk */
+    int32_t at[CS_PLACES_MAX];
+};
+
+static cs_status read_item(const struct cs_yaml_node *item, const struct grid *grid, int32_t *at,
+                           struct cs_err *err)
+{
+    int64_t value = 0;
+    bool on = false;
+    cs_status st;
+    CS_TRY(cs_yaml_want(item, CS_YAML_SCALAR, grid->what, err));
+    if (grid->all > 0 && cs_yaml_bool(item, grid->what, &on, NULL) == CS_OK) {
+        value = on ? grid->all : 0;
+    } else {
+        CS_TRY(cs_yaml_int(item, grid->min, INT32_MAX, grid->what, &value, err));
+    }
+    *at = (int32_t)(value < UINT8_MAX ? value : UINT8_MAX);
+out:
+    return st;
+}
+
+/** A number for every place: a scalar for all, a list [stage] for every chunk, or [chunk][stage], in which a
+ *  boolean may stand for a row. */
+static cs_status read_grid(const struct cs_mf *mf, const struct cs_yaml_node *node, struct grid *grid,
+                           struct cs_err *err)
+{
     const struct cs_strategy *s = &mf->out->strategy;
     cs_status st = CS_OK;
-    const bool list = node->kind == CS_YAML_LIST;
-    *two_d = list && node->n > 0 && node->items[0]->kind == CS_YAML_LIST;
-    const int32_t chunks = *two_d ? node->n : 1;
-    if (node->kind == CS_YAML_MAP || (*two_d && chunks != s->vpp)) {
-        return cs_err_set(err, CS_E_INPUT, node->loc, "'%s' must be a list for each of %d chunks", what,
+    bool word = false;
+    grid->rows = has_rows(node);
+    if (node->kind == CS_YAML_MAP || (grid->rows && node->n != s->vpp)) {
+        return cs_err_set(err, CS_E_INPUT, node->loc, "'%s' must be a list for each of %d chunks", grid->what,
                           (int)s->vpp);
     }
     for (int32_t chunk = 0; chunk < s->vpp; chunk++) {
-        const struct cs_yaml_node *row = *two_d ? node->items[chunk] : node;
-        if (row->kind == CS_YAML_MAP || (row->kind == CS_YAML_LIST && row->n != s->pp && row->n != s->vpp)) {
+        const struct cs_yaml_node *row = grid->rows ? node->items[chunk] : node;
+        bool whole = row->kind == CS_YAML_SCALAR;
+        if (row->kind == CS_YAML_MAP ||
+            (grid->rows && whole &&
+             (grid->all == 0 || cs_yaml_bool(row, grid->what, &word, NULL) != CS_OK)) ||
+            (!whole && (row->n > s->pp || (row->n < s->pp && !grid->shorter)))) {
             return cs_err_set(err, CS_E_INPUT, row->loc, "'%s' must have a number for each of %d stages",
-                              what, (int)s->pp);
+                              grid->what, (int)s->pp);
         }
         for (int32_t stage = 0; stage < s->pp; stage++) {
-            /* A list of booleans may have one for each chunk. */
-            bool by_stage = row->kind == CS_YAML_LIST && row->n == s->pp;
-            const struct cs_yaml_node *item =
-                row->kind == CS_YAML_SCALAR ? row : row->items[by_stage ? stage : chunk];
-            int64_t value = 0;
-            CS_TRY(cs_yaml_want(item, CS_YAML_SCALAR, what, err));
-            if (cs_text_index(item->text, yes) >= 0) {
-                value = all;
-            } else if (cs_text_index(item->text, no) < 0) {
-                CS_TRY(cs_yaml_int(item, min, UINT8_MAX, what, &value, err));
+            int32_t *at = &grid->at[place_of(s, chunk, stage)];
+            if (!whole && stage >= row->n) {
+                *at = 0;
+                continue;
             }
-            grid[place_of(s, chunk, stage)] = (int32_t)value;
+            CS_TRY(read_item(whole ? row : row->items[stage], grid, at, err));
         }
     }
 out:
     return st;
 }
 
-/** Layers from `layers_per_stage`, or from what `offset` adds to an even share. */
-static cs_status read_layers(struct cs_mf *mf, int32_t n_places, struct cs_err *err)
+static int64_t sum_of(const struct cs_yaml_node *node)
 {
-    cs_status st = CS_OK;
-    struct cs_strategy *s = &mf->out->strategy;
-    const struct cs_yaml_node *layers = CS_MF_GET(mf->model, "layers_per_stage");
-    const struct cs_yaml_node *offset = CS_MF_GET(mf->model, "offset");
-    const struct cs_yaml_node *node = layers != NULL ? layers : offset;
-    int32_t grid[CS_PLACES_MAX] = {0};
-    bool two_d;
-    if (node == NULL || node->kind == CS_YAML_SCALAR || mf->n_layers == 0) {
-        return CS_OK;
-    }
-    CS_TRY(read_grid(mf, node, layers != NULL ? "layers_per_stage" : "offset", 0, -(int64_t)UINT8_MAX, grid,
-                     &two_d, err));
     int64_t sum = 0;
+    for (int32_t i = 0; node->kind == CS_YAML_LIST && i < node->n; i++) {
+        sum += sum_of(node->items[i]);
+    }
+    if (node->kind == CS_YAML_SCALAR && cs_yaml_int(node, INT32_MIN, INT32_MAX, "", &sum, NULL) != CS_OK) {
+        return 0; /* refused when it was read */
+    }
+    return sum;
+}
+
+/** Put the layers on their places. The prediction modules are counted on the last stage by some files. */
+static cs_status put_layers(struct cs_mf *mf, const struct cs_yaml_node *node, int32_t n_places,
+                            const int32_t *at, struct cs_err *err)
+{
+    struct cs_strategy *s = &mf->out->strategy;
     for (int32_t i = 0; i < n_places; i++) {
-        grid[i] += layers != NULL ? 0 : mf->n_layers / n_places;
-        sum += grid[i];
+        if (at[i] < 1 || at[i] > UINT8_MAX) {
+            return cs_err_set(err, CS_E_INPUT, node->loc, "a stage has %d layers", (int)at[i]);
+        }
+    }
+    s->layers.n = (uint8_t)n_places;
+    for (int32_t i = 0; i < n_places; i++) {
+        s->layers.at[i] = (uint8_t)at[i];
+    }
+    return CS_OK;
+}
+
+static cs_status wrong_sum(const struct cs_mf *mf, const struct cs_yaml_node *node, int64_t sum,
+                           struct cs_err *err)
+{
+    return cs_err_set(err, CS_E_INPUT, node->loc, "the stages' layers add up to %lld, not to the model's %d",
+                      (long long)sum, (int)mf->n_layers);
+}
+
+static cs_status read_layers_per_stage(struct cs_mf *mf, const struct cs_yaml_node *node, int32_t n_places,
+                                       struct cs_err *err)
+{
+    cs_status st;
+    struct grid grid = {.what = "layers_per_stage"};
+    int64_t sum = 0;
+    CS_TRY(read_grid(mf, node, &grid, err));
+    for (int32_t i = 0; i < n_places; i++) {
+        sum += grid.at[i];
     }
     if (sum == mf->n_layers + mf->n_mtp_layers) {
-        grid[n_places - 1] -= mf->n_mtp_layers; /* the prediction modules are counted on the last stage */
-        sum -= mf->n_mtp_layers;
+        grid.at[n_places - 1] -= mf->n_mtp_layers;
+        sum = mf->n_layers;
     }
-    if (sum != mf->n_layers && CS_MF_GET(mf->model, "pipeline_num") != NULL) {
+    CS_TRY(sum != mf->n_layers ? wrong_sum(mf, node, sum, err)
+                               : put_layers(mf, node, n_places, grid.at, err));
+out:
+    return st;
+}
+
+/** Layers from what `offset` adds to an even share, rounded down. MindFormers wants the numbers, as they are
+ *  written, to add up to the remainder; what is not written for each place it then repeats, and deals layers
+ *  until there are none (its LayerSetting). */
+static cs_status read_offset(struct cs_mf *mf, const struct cs_yaml_node *node, int32_t n_places,
+                             struct cs_err *err)
+{
+    cs_status st;
+    struct grid grid = {.what = "offset", .min = -(int64_t)UINT8_MAX};
+    CS_TRY(read_grid(mf, node, &grid, err));
+    int64_t even = mf->n_layers / n_places;
+    int64_t sum = even * n_places + sum_of(node);
+    int64_t left = sum;
+    int32_t more = mf->n_layers + mf->n_mtp_layers == sum ? mf->n_mtp_layers : 0;
+    if (sum != mf->n_layers + more) {
+        if (cs_yaml_get(mf->model, "pipeline_num") == NULL) {
+            return wrong_sum(mf, node, sum, err);
+        }
         /* The balance tool takes any start. */
         cs__mf_warn(mf, "pipeline_config.offset", node, "%lld layers instead of %d: not taken",
                     (long long)sum, (int)mf->n_layers);
         return CS_OK;
     }
-    if (sum != mf->n_layers) {
-        st =
-            cs_err_set(err, CS_E_INPUT, node->loc, "the stages' layers add up to %lld, not to the model's %d",
-                       (long long)sum, (int)mf->n_layers);
-        goto out;
-    }
-    s->layers.n = (uint8_t)n_places;
     for (int32_t i = 0; i < n_places; i++) {
-        if (grid[i] < 1 || grid[i] > UINT8_MAX) {
-            st = cs_err_set(err, CS_E_INPUT, node->loc, "a stage has %d layers", (int)grid[i]);
-            goto out;
-        }
-        s->layers.at[i] = (uint8_t)grid[i];
+        int64_t layers = even + grid.at[i] < left ? even + grid.at[i] : left;
+        grid.at[i] = (int32_t)layers;
+        left -= layers;
+    }
+    grid.at[n_places - 1] -= more;
+    CS_TRY(left != 0 ? wrong_sum(mf, node, sum - left, err) : put_layers(mf, node, n_places, grid.at, err));
+out:
+    return st;
+}
+
+/** n_places: 0 when there are more than lists may have. */
+static cs_status read_layers(struct cs_mf *mf, int32_t n_places, struct cs_err *err)
+{
+    const struct cs_strategy *s = &mf->out->strategy;
+    const int64_t n = (int64_t)s->pp * s->vpp;
+    const struct cs_yaml_node *layers = CS_MF_GET(mf, mf->model, "layers_per_stage");
+    const struct cs_yaml_node *offset = CS_MF_GET(mf, mf->model, "offset");
+    int64_t all = 0;
+    cs_status st = CS_OK;
+    if (layers != NULL && (!is_list(layers) || mf->n_layers == 0 || n_places == 0)) {
+        return is_list(layers) ? CS_OK : cs_yaml_want(layers, CS_YAML_LIST, "layers_per_stage", err);
+    }
+    if (layers != NULL) {
+        return read_layers_per_stage(mf, layers, n_places, err);
+    }
+    if (offset != NULL && offset->kind == CS_YAML_SCALAR) {
+        CS_TRY(cs_yaml_int(offset, INT32_MIN, INT32_MAX, "offset", &all, err));
+    }
+    if (mf->n_layers > 0 && n_places > 0 && (is_list(offset) || all != 0)) {
+        return read_offset(mf, offset, n_places, err);
+    }
+    if (offset != NULL && offset->kind == CS_YAML_MAP) {
+        return cs_yaml_want(offset, CS_YAML_LIST, "offset", err);
+    }
+    if (s->pp > 1 && mf->n_layers % n != all && (mf->n_layers + mf->n_mtp_layers) % n != all) {
+        const struct cs_yaml_node *at = offset != NULL ? offset : mf->model;
+        return cs_err_set(err, CS_E_INPUT, at->loc,
+                          "%d layers on %lld stages and chunks leave %lld, but 'offset' adds up to %lld",
+                          (int)mf->n_layers, (long long)n, (long long)(mf->n_layers % n), (long long)all);
     }
 out:
     return st;
@@ -106,17 +217,27 @@ static int32_t layers_at(const struct cs_mf *mf, int32_t n_places, int32_t place
     return s->layers.n > 0 ? s->layers.at[place] : (mf->n_layers + n_places - 1) / n_places;
 }
 
-/** A stage's number without chunks is dealt to its chunks, the first one first. */
+/** A stage's number without chunks is dealt to its chunks in turn (MindFormers' LayerSetting). */
 static void deal_to_chunks(const struct cs_mf *mf, int32_t n_places, int32_t *grid)
 {
     const struct cs_strategy *s = &mf->out->strategy;
     for (int32_t stage = 0; stage < s->pp; stage++) {
         int32_t left = grid[place_of(s, 0, stage)];
         for (int32_t chunk = 0; chunk < s->vpp; chunk++) {
-            int32_t place = place_of(s, chunk, stage);
-            int32_t most = mf->n_layers > 0 ? layers_at(mf, n_places, place) : left;
-            grid[place] = left < most ? left : most;
-            left -= grid[place];
+            grid[place_of(s, chunk, stage)] = 0;
+        }
+        bool dealt = true;
+        while (left > 0 && dealt) {
+            dealt = false;
+            for (int32_t chunk = 0; chunk < s->vpp && left > 0; chunk++) {
+                int32_t place = place_of(s, chunk, stage);
+                int32_t most = mf->n_layers > 0 ? layers_at(mf, n_places, place) : UINT8_MAX;
+                if (grid[place] < most && grid[place] < UINT8_MAX) {
+                    grid[place]++;
+                    left--;
+                    dealt = true;
+                }
+            }
         }
     }
 }
@@ -125,37 +246,82 @@ static cs_status read_counts(struct cs_mf *mf, const struct cs_yaml_node *node, 
                              int32_t n_places, struct cs_per_place *list, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    int32_t grid[CS_PLACES_MAX] = {0};
-    bool two_d = false;
-    CS_TRY(read_grid(mf, node, what, UINT8_MAX, 0, grid, &two_d, err));
-    if (!two_d && node->kind == CS_YAML_LIST && node->n == mf->out->strategy.pp) {
-        deal_to_chunks(mf, n_places, grid);
+    struct grid grid = {.what = what, .all = UINT8_MAX, .shorter = true};
+    CS_TRY(read_grid(mf, node, &grid, err));
+    if (!grid.rows && is_list(node)) {
+        deal_to_chunks(mf, n_places, grid.at);
     }
     list->n = (uint8_t)n_places;
     for (int32_t i = 0; i < n_places; i++) {
-        list->at[i] = (uint8_t)grid[i];
+        list->at[i] = (uint8_t)grid.at[i];
     }
 out:
     return st;
 }
 
-static bool is_list(const struct cs_yaml_node *node)
+/** Are these operators those that MindFormers recomputes by default? */
+static bool are_usual(const struct cs_yaml_node *node)
 {
-    return node != NULL && node->kind == CS_YAML_LIST;
+    static const char *const usual[] = {"feed_forward\\.mul", "feed_forward\\.w1\\.activation\\.silu", NULL};
+    bool all = true;
+    for (int32_t i = 0; i < node->n; i++) {
+        const struct cs_yaml_node *name = node->kind == CS_YAML_MAP ? node->keys[i] : node->items[i];
+        all &= name->kind == CS_YAML_SCALAR && cs_text_index(name->text, usual) >= 0;
+    }
+    return all;
+}
+
+/** A list of names: every item is neither a number nor a boolean. */
+static bool are_names(const struct cs_yaml_node *node)
+{
+    bool names = is_list(node) && node->n > 0;
+    for (int32_t i = 0; names && i < node->n; i++) {
+        int64_t number;
+        bool word;
+        const struct cs_yaml_node *item = node->items[i];
+        names = item->kind == CS_YAML_SCALAR && item->text[0] != '\0' &&
+                cs_yaml_int(item, INT64_MIN, INT64_MAX, "", &number, NULL) != CS_OK &&
+                cs_yaml_bool(item, "", &word, NULL) != CS_OK;
+    }
+    return names;
+}
+
+/** Selective recomputation by operators, in all layers; else *node stays. */
+static void read_operators(struct cs_mf *mf, const struct cs_yaml_node **node)
+{
+    const struct cs_yaml_node *given = *node;
+    if (given == NULL || (given->kind != CS_YAML_MAP && !are_names(given))) {
+        return;
+    }
+    *node = NULL;
+    if (!cs__mf_is_on(given)) {
+        return;
+    }
+    mf->out->strategy.recompute = CS_RECOMPUTE_SELECTIVE;
+    if (given->kind == CS_YAML_MAP || !are_usual(given)) {
+        cs__mf_warn(mf, "recompute_config.select_recompute", given,
+                    "operators by name are not modelled: the default ones are recomputed in all layers");
+    }
+}
+
+/** With swap, lists name layers instead of counting them. */
+static void drop_indices(struct cs_mf *mf, const char *key, const struct cs_yaml_node **node)
+{
+    if (mf->out->strategy.swap_activations && is_list(*node)) {
+        cs__mf_warn(mf, key, *node, "layers by number (as with swap) are not modelled: none is recomputed");
+        *node = NULL;
+    }
 }
 
 static cs_status read_recompute(struct cs_mf *mf, int32_t n_places, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_strategy *s = &mf->out->strategy;
-    const struct cs_yaml_node *full = CS_MF_GET(mf->recompute, "recompute");
-    const struct cs_yaml_node *selective = CS_MF_GET(mf->recompute, "select_recompute");
-    if (selective != NULL && selective->kind == CS_YAML_MAP) {
-        cs__mf_warn(mf, "recompute_config.select_recompute", selective,
-                    "operators by name are not modelled: the default ones are recomputed in all layers");
-        s->recompute = CS_RECOMPUTE_SELECTIVE;
-        selective = NULL;
-    }
+    const struct cs_yaml_node *full = CS_MF_GET(mf, mf->recompute, "recompute");
+    const struct cs_yaml_node *selective = CS_MF_GET(mf, mf->recompute, "select_recompute");
+    read_operators(mf, &selective);
+    drop_indices(mf, "recompute_config.recompute", &full);
+    drop_indices(mf, "recompute_config.select_recompute", &selective);
     if (!is_list(full) && !is_list(selective)) {
         bool on = false;
         CS_TRY(cs__mf_bool(selective, "select_recompute", &on, err));
@@ -185,12 +351,15 @@ static cs_status read_balance(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_strategy *s = &mf->out->strategy;
-    const struct cs_yaml_node *config = CS_MF_GET(mf->root, "pipeline_config");
-    const struct cs_yaml_node *stages = CS_MF_GET(config, "pipeline_num");
-    const struct cs_yaml_node *offset = CS_MF_GET(config, "offset");
+    const struct cs_yaml_node *config = CS_MF_GET(mf, mf->root, "pipeline_config");
+    const struct cs_yaml_node *stages = CS_MF_GET(mf, config, "pipeline_num");
+    const struct cs_yaml_node *offset = CS_MF_GET(mf, config, "offset");
     int64_t value = 1;
     if (stages == NULL || mf->model != NULL) {
         return CS_OK;
+    }
+    if (offset != NULL) {
+        CS_TRY(cs_yaml_want(offset, CS_YAML_LIST, "offset", err));
     }
     CS_TRY(cs__mf_int(stages, 1, CS_PLACES_MAX, "pipeline_num", &value, err));
     s->pp = (int32_t)value;
@@ -201,7 +370,7 @@ static cs_status read_balance(struct cs_mf *mf, struct cs_err *err)
         s->schedule = s->vpp > 1 ? CS_SCHED_INTERLEAVED : s->schedule;
     }
     value = 0;
-    CS_TRY(cs__mf_int(CS_MF_GET(config, "num_layer"), 1, 16384, "num_layer", &value, err));
+    CS_TRY(cs__mf_int(CS_MF_GET(mf, config, "num_layer"), 1, 16384, "num_layer", &value, err));
     mf->n_layers = (int32_t)value;
     mf->model = config; /* where offset is */
 out:
@@ -214,10 +383,10 @@ cs_status cs__mf_stages(struct cs_mf *mf, struct cs_err *err)
     struct cs_strategy *s = &mf->out->strategy;
     CS_TRY(read_balance(mf, err));
     const int64_t n_places = (int64_t)s->pp * s->vpp;
-    bool lists = is_list(CS_MF_GET(mf->model, "offset")) ||
-                 is_list(CS_MF_GET(mf->model, "layers_per_stage")) ||
-                 is_list(CS_MF_GET(mf->recompute, "recompute")) ||
-                 is_list(CS_MF_GET(mf->recompute, "select_recompute"));
+    bool lists = is_list(CS_MF_GET(mf, mf->model, "offset")) ||
+                 is_list(CS_MF_GET(mf, mf->model, "layers_per_stage")) ||
+                 is_list(CS_MF_GET(mf, mf->recompute, "recompute")) ||
+                 is_list(CS_MF_GET(mf, mf->recompute, "select_recompute"));
     if (lists && n_places > CS_PLACES_MAX) {
         st = cs_err_set(err, CS_E_LIMIT, mf->root->loc,
                         "lists for %lld places (stages times chunks) are more than the %d that are modelled",

@@ -7,34 +7,94 @@
 
 #define DEGREE_MAX (1 << 20)
 
-static cs_status read_degree(const struct cs_yaml_node *map, const char *key, int32_t *degree,
-                             struct cs_err *err)
+static cs_status read_degree(struct cs_mf *mf, const struct cs_yaml_node *map, const char *key,
+                             int32_t *degree, struct cs_err *err)
 {
     int64_t value = *degree;
     cs_status st;
-    CS_TRY(cs__mf_int(CS_MF_GET(map, key), 1, DEGREE_MAX, key, &value, err));
+    CS_TRY(cs__mf_int(CS_MF_GET(mf, map, key), 1, DEGREE_MAX, key, &value, err));
     *degree = (int32_t)value;
 out:
     return st;
 }
 
+/** parallel_mode by number or name; left out, it is taken as semi-auto, whose degrees the file gives. */
+static cs_status read_mode(struct cs_mf *mf, struct cs_err *err)
+{
+    static const char *const names[] = {"0",
+                                        "1",
+                                        "2",
+                                        "3",
+                                        "DATA_PARALLEL",
+                                        "SEMI_AUTO_PARALLEL",
+                                        "AUTO_PARALLEL",
+                                        "HYBRID_PARALLEL",
+                                        "STAND_ALONE",
+                                        NULL};
+    const struct cs_yaml_node *node = CS_MF_GET(mf, mf->parallel, "parallel_mode");
+    int32_t index = CS_MF_SEMI_AUTO;
+    cs_status st = CS_OK;
+    if (node != NULL) {
+        CS_TRY(cs_yaml_choice(node, names, "parallel_mode", &index, err));
+    }
+    mf->mode = (enum cs_mf_mode)(index >= 4 ? index - 4 : index);
+    if (mf->mode != CS_MF_AUTO) {
+        cs__mf_settle_key(mf, mf->parallel, "search_mode"); /* of that mode alone */
+        cs__mf_settle_key(mf, mf->parallel_config, "mem_coeff");
+    }
+    if (!mf->parallel_run) {
+        cs__mf_settle_key(mf, mf->root, "parallel"); /* one device reads neither */
+        cs__mf_settle_key(mf, mf->root, "parallel_config");
+    } else if (mf->mode == CS_MF_AUTO) {
+        cs__mf_warn(mf, "parallel.parallel_mode", node,
+                    "the strategy that MindSpore would search in this mode is not known: the degrees of "
+                    "parallel_config are simulated");
+    } else if (mf->mode == CS_MF_HYBRID) {
+        cs__mf_warn(mf, "parallel.parallel_mode", node,
+                    "the network's own communication is not modelled: replicas of the whole model are");
+    }
+out:
+    return st;
+}
+
+struct degree {
+    const char *key;
+    int32_t *value;
+};
+
+/** Outside the (semi-)automatic modes MindFormers resets parallel_config: each device has the whole model. */
+static void reset_degrees(struct cs_mf *mf, const struct degree *rows, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        const struct cs_yaml_node *node = CS_MF_GET(mf, mf->parallel_config, rows[i].key);
+        const char *key = cs_arena_printf(&mf->out->arena, "parallel_config.%s", rows[i].key);
+        if (*rows[i].value > 1 && !mf->parallel_run) {
+            cs__mf_warn(mf, key, node, "has no effect with use_parallel: False");
+        } else if (*rows[i].value > 1 && i > 0) {
+            cs__mf_warn(mf, key, node,
+                        "has no effect in this parallel_mode: the %lld devices are replicas of the model",
+                        (long long)mf->out->n_devices);
+        }
+        *rows[i].value = 1;
+    }
+    mf->out->n_devices = mf->parallel_run ? mf->out->n_devices : 1;
+    *rows[0].value = (int32_t)mf->out->n_devices;
+}
+
 static cs_status read_degrees(struct cs_mf *mf, struct cs_err *err)
 {
     struct cs_strategy *s = &mf->out->strategy;
-    const struct {
-        const char *key;
-        int32_t *degree;
-    } rows[] = {{"data_parallel", &s->dp},
-                {"model_parallel", &s->mp},
-                {"context_parallel", &s->cp},
-                {"expert_parallel", &s->ep},
-                {"pipeline_stage", &s->pp}};
+    const struct degree rows[] = {{"data_parallel", &s->dp},
+                                  {"model_parallel", &s->mp},
+                                  {"context_parallel", &s->cp},
+                                  {"pipeline_stage", &s->pp},
+                                  {"expert_parallel", &s->ep}};
     cs_status st = CS_OK;
-    for (int32_t i = 0; i < CS_COUNT(rows) && mf->parallel_run; i++) {
-        CS_TRY(read_degree(mf->parallel_config, rows[i].key, rows[i].degree, err));
+    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
+        CS_TRY(read_degree(mf, mf->parallel_config, rows[i].key, rows[i].value, err));
     }
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->parallel_config, "use_seq_parallel"), "use_seq_parallel", &s->sp, err));
-    s->sp = s->sp && mf->parallel_run;
+    CS_TRY(
+        cs__mf_bool(CS_MF_GET(mf, mf->parallel_config, "use_seq_parallel"), "use_seq_parallel", &s->sp, err));
     mf->out->n_devices = (int64_t)s->dp * s->mp * s->cp;
     if (mf->out->n_devices * s->pp > INT32_MAX) {
         st = cs_err_set(err, CS_E_INPUT, mf->parallel_config->loc,
@@ -43,29 +103,86 @@ static cs_status read_degrees(struct cs_mf *mf, struct cs_err *err)
         goto out;
     }
     mf->out->n_devices *= s->pp;
+    if (!mf->parallel_run || (mf->mode != CS_MF_SEMI_AUTO && mf->mode != CS_MF_AUTO)) {
+        reset_degrees(mf, rows, CS_COUNT(rows));
+        s->sp = false;
+    }
 out:
     return st;
 }
 
 static cs_status read_context(struct cs_mf *mf, struct cs_err *err)
 {
+    static const char *const names[] = {"colossalai_cp", "ulysses_cp", "hybrid_cp", "hybird_cp", NULL};
     cs_status st = CS_OK;
     struct cs_strategy *s = &mf->out->strategy;
-    const struct cs_yaml_node *algo = CS_MF_GET(mf->parallel_config, "context_parallel_algo");
-    if (algo == NULL || algo->kind != CS_YAML_SCALAR) {
-        return CS_OK;
+    const struct cs_yaml_node *algo = CS_MF_GET(mf, mf->parallel_config, "context_parallel_algo");
+    const struct cs_yaml_node *degree = CS_MF_GET(mf, mf->parallel_config, "ulysses_degree_in_cp");
+    int64_t ulysses = 1;
+    int32_t index = 0;
+    bool ring = true;
+    if (algo != NULL) {
+        CS_TRY(cs_yaml_choice(algo, names, "context_parallel_algo", &index, err));
     }
-    if (strcmp(algo->text, "ulysses_cp") == 0) {
-        s->cp_kind = CS_CP_ULYSSES;
-    } else if (strcmp(algo->text, "hybrid_cp") == 0 || strcmp(algo->text, "hybird_cp") == 0) {
-        int64_t ulysses = 1;
-        CS_TRY(cs__mf_int(CS_MF_GET(mf->parallel_config, "ulysses_degree_in_cp"), 1, DEGREE_MAX,
-                          "ulysses_degree_in_cp", &ulysses, err));
-        s->cp_kind = ulysses == s->cp ? CS_CP_ULYSSES : CS_CP_RING;
-        if (ulysses > 1 && ulysses < s->cp) {
-            cs__mf_warn(mf, "parallel_config.context_parallel_algo", algo,
-                        "a ring of Ulysses groups is not modelled: a ring of all is");
-        }
+    CS_TRY(cs__mf_int(degree, 1, DEGREE_MAX, "ulysses_degree_in_cp", &ulysses, err));
+    const struct cs_yaml_node *node = CS_MF_GET(mf, mf->model, "use_ring_attention");
+    CS_TRY(cs__mf_bool(node, "use_ring_attention", &ring, err));
+    s->cp_kind = index == 1 || (index >= 2 && ulysses == s->cp) ? CS_CP_ULYSSES : CS_CP_RING;
+    if (index >= 2 && ulysses > 1 && ulysses < s->cp) {
+        cs__mf_warn(mf, "parallel_config.context_parallel_algo", algo,
+                    "a ring of Ulysses groups is not modelled: a ring of all is");
+    } else if (index < 2 && ulysses > 1) {
+        cs__mf_warn(mf, "parallel_config.ulysses_degree_in_cp", degree,
+                    "has no effect without context_parallel_algo: hybrid_cp");
+    }
+    if (s->cp > 1 && s->cp_kind == CS_CP_RING && !ring) {
+        cs__mf_warn(mf, "model.model_config.use_ring_attention", node,
+                    "keys and values gathered from all ranks are not modelled: a ring is");
+    }
+out:
+    return st;
+}
+
+/** How much of the state is sharded: level1 states, level2 and gradient_accumulation_shard gradients too,
+ *  level3 parameters too. */
+static cs_status read_level(struct cs_mf *mf, const struct cs_yaml_node *config, bool enabled, int32_t *zero,
+                            struct cs_err *err)
+{
+    static const char *const levels[] = {"level1", "level2", "level3", NULL};
+    cs_status st = CS_OK;
+    int32_t level = 0;
+    bool gradients = false;
+    const struct cs_yaml_node *shard = CS_MF_GET(mf, config, "gradient_accumulation_shard");
+    const struct cs_yaml_node *node = CS_MF_GET(mf, config, "optimizer_level");
+    CS_TRY(cs__mf_bool(shard, "gradient_accumulation_shard", &gradients, err));
+    if (node != NULL) {
+        CS_TRY(cs_yaml_choice(node, levels, "optimizer_level", &level, err));
+    }
+    *zero = level > 0 || !gradients ? level + 1 : 2;
+    if (!enabled && *zero > 1) {
+        cs__mf_warn(mf, "parallel.parallel_optimizer_config", shard != NULL ? shard : node,
+                    "has no effect without enable_parallel_optimizer");
+    }
+out:
+    return st;
+}
+
+/** Parameters under the threshold are not sharded. Ours are cut whatever their size: listed above MindSpore's
+ *  64 KB, under which are only gains and biases; unless none is as large. */
+static cs_status read_threshold(struct cs_mf *mf, const struct cs_yaml_node *config, bool *none,
+                                struct cs_err *err)
+{
+    const struct cs_model *m = &mf->out->model;
+    const struct cs_yaml_node *node = CS_MF_GET(mf, config, "parallel_optimizer_threshold");
+    int64_t threshold = 64;
+    cs_status st;
+    CS_TRY(cs__mf_int(node, -1, INT64_C(1) << 40, "parallel_optimizer_threshold", &threshold, err));
+    double widest = (double)m->hidden * (double)(m->vocab > m->ffn ? m->vocab : m->ffn);
+    *none = mf->out->has_model && widest * 4 / mf->out->strategy.mp < (double)threshold * 1024;
+    if (threshold > 64) {
+        cs__mf_warn(mf, "parallel.parallel_optimizer_config.parallel_optimizer_threshold", node, "%s",
+                    *none ? "no parameter is that large: none is sharded"
+                          : "parameters under the threshold are sharded here too");
     }
 out:
     return st;
@@ -75,18 +192,29 @@ static cs_status read_sharding(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_strategy *s = &mf->out->strategy;
+    const struct cs_yaml_node *config = CS_MF_GET(mf, mf->parallel, "parallel_optimizer_config");
+    const struct cs_yaml_node *node = CS_MF_GET(mf, config, "optimizer_weight_shard_size");
+    const struct cs_yaml_node *outer = CS_MF_GET(mf, mf->parallel, "optimizer_weight_shard_size");
     bool enabled = false;
-    bool gradients = false;
+    bool none = false;
     int64_t size = -1;
-    const struct cs_yaml_node *config = CS_MF_GET(mf->parallel, "parallel_optimizer_config");
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->parallel, "enable_parallel_optimizer"), "enable_parallel_optimizer",
+    int32_t zero = 1;
+    if (config != NULL) {
+        CS_TRY(cs_yaml_want(config, CS_YAML_MAP, "parallel_optimizer_config", err));
+    }
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->parallel, "enable_parallel_optimizer"), "enable_parallel_optimizer",
                        &enabled, err));
-    CS_TRY(cs__mf_bool(CS_MF_GET(config, "gradient_accumulation_shard"), "gradient_accumulation_shard",
-                       &gradients, err));
-    const struct cs_yaml_node *node = CS_MF_GET(config, "optimizer_weight_shard_size");
-    node = node != NULL ? node : CS_MF_GET(mf->parallel, "optimizer_weight_shard_size");
+    enabled = enabled && mf->parallel_run;
+    cs__mf_prefer(mf, node, outer, "parallel.optimizer_weight_shard_size");
+    node = node != NULL ? node : outer;
     CS_TRY(cs__mf_int(node, -1, DEGREE_MAX, "optimizer_weight_shard_size", &size, err));
-    if (!enabled || !mf->parallel_run) {
+    if (size == 0) {
+        return cs_err_set(err, CS_E_INPUT, node->loc,
+                          "'optimizer_weight_shard_size' is 0, but should be -1 (all) or at least 1");
+    }
+    CS_TRY(read_level(mf, config, enabled || !mf->parallel_run, &zero, err));
+    CS_TRY(read_threshold(mf, config, &none, err));
+    if (!enabled || none) {
         return CS_OK;
     }
     s->op = size > 0 && size < s->dp ? (int32_t)size : s->dp;
@@ -100,7 +228,7 @@ static cs_status read_sharding(struct cs_mf *mf, struct cs_err *err)
             "'optimizer_weight_shard_size' is %lld, but data_parallel %d is not divisible by it",
             (long long)size, (int)s->dp);
     }
-    s->zero = gradients ? 2 : 1;
+    s->zero = zero;
 out:
     return st;
 }
@@ -112,18 +240,33 @@ static cs_status read_schedule(struct cs_mf *mf, struct cs_err *err)
     static const char *const names[] = {"1f1b", "gpipe", "seqpipe", "seqvpp", "zero_bubble_v", NULL};
     static const enum cs_schedule schedules[] = {CS_SCHED_1F1B, CS_SCHED_GPIPE, CS_SCHED_SEQPIPE,
                                                  CS_SCHED_SEQPIPE, CS_SCHED_ZERO_BUBBLE_V};
-    const struct cs_yaml_node *config = CS_MF_GET(mf->parallel, "pipeline_config");
-    const struct cs_yaml_node *scheduler = CS_MF_GET(config, "pipeline_scheduler");
-    const struct cs_yaml_node *chunks = CS_MF_GET(mf->model, "pp_interleave_num");
+    const struct cs_yaml_node *config = CS_MF_GET(mf, mf->parallel, "pipeline_config");
+    const struct cs_yaml_node *scheduler = CS_MF_GET(mf, config, "pipeline_scheduler");
+    const struct cs_yaml_node *chunks = CS_MF_GET(mf, mf->model, "pp_interleave_num");
+    const struct cs_yaml_node *automatic = CS_MF_GET(mf, mf->parallel, "auto_pipeline");
+    const struct cs_yaml_node *inner = CS_MF_GET(mf, config, "auto_pipeline");
     bool interleave = false;
+    bool searched = false;
     int32_t index = 0;
-    CS_TRY(cs__mf_bool(CS_MF_GET(config, "pipeline_interleave"), "pipeline_interleave", &interleave, err));
+    cs__mf_prefer(mf, automatic, inner, "parallel.pipeline_config.auto_pipeline");
+    automatic = automatic != NULL ? automatic : inner;
+    CS_TRY(cs__mf_bool(automatic, "auto_pipeline", &searched, err));
+    if (searched && mf->parallel_run) {
+        cs__mf_warn(
+            mf, "parallel.auto_pipeline", automatic,
+            "a number of stages that MindSpore searches is not modelled: pipeline_stage is simulated");
+    }
+    if (config != NULL) {
+        CS_TRY(cs_yaml_want(config, CS_YAML_MAP, "pipeline_config", err));
+    }
+    CS_TRY(
+        cs__mf_bool(CS_MF_GET(mf, config, "pipeline_interleave"), "pipeline_interleave", &interleave, err));
     if (scheduler != NULL) {
         CS_TRY(cs_yaml_choice(scheduler, names, "pipeline_scheduler", &index, err));
     }
     s->schedule = schedules[index];
-    CS_TRY(read_degree(mf->model, "pp_interleave_num", &s->vpp, err));
-    CS_TRY(read_degree(mf->parallel_config, "seq_split_num", &s->seq_split, err));
+    CS_TRY(read_degree(mf, mf->model, "pp_interleave_num", &s->vpp, err));
+    CS_TRY(read_degree(mf, mf->parallel_config, "seq_split_num", &s->seq_split, err));
     if (s->vpp > 1 && !interleave && s->schedule != CS_SCHED_ZERO_BUBBLE_V) {
         cs__mf_warn(mf, "model.model_config.pp_interleave_num", chunks,
                     "has no effect without parallel.pipeline_config.pipeline_interleave");
@@ -139,6 +282,39 @@ static cs_status read_schedule(struct cs_mf *mf, struct cs_err *err)
     if (s->vpp > 1 && s->schedule == CS_SCHED_1F1B) {
         s->schedule = CS_SCHED_INTERLEAVED;
     }
+    if (s->pp == 1 && s->vpp > 1 && s->schedule == CS_SCHED_INTERLEAVED) {
+        cs__mf_warn(mf, "model.model_config.pp_interleave_num", chunks,
+                    "has no effect without pipeline stages");
+        s->vpp = 1;
+        s->schedule = CS_SCHED_1F1B;
+    }
+    if (s->seq_split > 1 && s->schedule != CS_SCHED_SEQPIPE) {
+        cs__mf_warn(mf, "parallel_config.seq_split_num", CS_MF_GET(mf, mf->parallel_config, "seq_split_num"),
+                    "has no effect without pipeline_scheduler: seqpipe");
+        s->seq_split = 1;
+    }
+out:
+    return st;
+}
+
+static cs_status read_copies(struct cs_mf *mf, struct cs_err *err)
+{
+    cs_status st;
+    struct cs_strategy *s = &mf->out->strategy;
+    const struct cs_yaml_node *interleave = CS_MF_GET(mf, mf->root, "micro_batch_interleave_num");
+    const struct cs_yaml_node *grain = CS_MF_GET(mf, mf->model, "fine_grain_interleave");
+    int64_t copies = 1;
+    int64_t parts = 1;
+    CS_TRY(cs__mf_int(interleave, 1, 64, "micro_batch_interleave_num", &copies, err));
+    CS_TRY(cs__mf_int(grain, 1, 64, "fine_grain_interleave", &parts, err));
+    s->half_batches = copies > 1 || parts > 1 ? 2 : 1;
+    if (copies > 2) {
+        cs__mf_warn(mf, "micro_batch_interleave_num", interleave, "more than two copies are modelled as two");
+    }
+    if (parts > 2) {
+        cs__mf_warn(mf, "model.model_config.fine_grain_interleave", grain,
+                    "more than two parts are modelled as two");
+    }
 out:
     return st;
 }
@@ -149,85 +325,20 @@ cs_status cs__mf_strategy(struct cs_mf *mf, struct cs_err *err)
     struct cs_strategy *s = &mf->out->strategy;
     bool swap = false;
     bool repeat = true;
+    CS_TRY(read_mode(mf, err));
     CS_TRY(read_degrees(mf, err));
     CS_TRY(read_context(mf, err));
     CS_TRY(read_sharding(mf, err));
     CS_TRY(read_schedule(mf, err));
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->optimizer, "swap"), "swap", &s->offload_optimizer, err));
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->swap, "swap"), "swap", &swap, err));
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->optimizer, "swap"), "swap", &s->offload_optimizer, err));
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->swap, "swap"), "swap", &swap, err));
     s->swap_activations = swap;
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->recompute, "mp_comm_recompute"), "mp_comm_recompute", &repeat, err));
+    if (!swap) {
+        cs__mf_settle_key(mf, mf->root, "swap_config"); /* says nothing then; its values are checked */
+    }
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->recompute, "mp_comm_recompute"), "mp_comm_recompute", &repeat, err));
     s->keep_comm = !repeat;
-    int64_t copies = 1;
-    CS_TRY(cs__mf_int(CS_MF_GET(mf->root, "micro_batch_interleave_num"), 1, 64, "micro_batch_interleave_num",
-                      &copies, err));
-    CS_TRY(cs__mf_int(CS_MF_GET(mf->model, "fine_grain_interleave"), 1, 64, "fine_grain_interleave", &copies,
-                      err));
-    s->half_batches = copies > 1 ? 2 : 1;
-    if (copies > 2) {
-        cs__mf_warn(mf, "micro_batch_interleave_num", NULL, "more than two copies are modelled as two");
-    }
-out:
-    return st;
-}
-
-static enum cs_dtype dtype_of(const struct cs_yaml_node *node)
-{
-    const char *text = node != NULL && node->kind == CS_YAML_SCALAR ? node->text : "";
-    return strcmp(text, "bfloat16") == 0 || strcmp(text, "bf16") == 0  ? CS_DTYPE_BF16
-           : strcmp(text, "float32") == 0 || strcmp(text, "fp32") == 0 ? CS_DTYPE_FP32
-                                                                       : CS_DTYPE_FP16;
-}
-
-static cs_status read_batch(struct cs_mf *mf, struct cs_err *err)
-{
-    cs_status st = CS_OK;
-    struct cs_strategy *s = &mf->out->strategy;
-    int64_t batch = 1;
-    int64_t copies = 1;
-    int64_t steps = 1;
-    const struct cs_yaml_node *node = CS_MF_GET(mf->runner, "batch_size");
-    node = node != NULL ? node : CS_MF_GET(mf->model, "batch_size", "local_batch_size");
-    CS_TRY(cs__mf_int(node, 1, 1 << 16, "batch_size", &batch, err));
-    CS_TRY(cs__mf_int(CS_MF_GET(mf->root, "micro_batch_interleave_num"), 1, 64, "micro_batch_interleave_num",
-                      &copies, err));
-    /* Without a pipeline, micro-batches are the steps of gradient accumulation. */
-    bool pipelined = s->pp > 1;
-    CS_TRY(cs__mf_int(pipelined ? CS_MF_GET(mf->parallel_config, "micro_batch_num")
-                                : CS_MF_GET(mf->runner, "gradient_accumulation_steps"),
-                      1, 1 << 20, pipelined ? "micro_batch_num" : "gradient_accumulation_steps", &steps,
-                      err));
-    s->micro_batch = (int32_t)(batch * copies);
-    mf->out->training.global_batch = batch * copies * s->dp * steps;
-out:
-    return st;
-}
-
-cs_status cs__mf_training(struct cs_mf *mf, struct cs_err *err)
-{
-    cs_status st;
-    struct cs_training *t = &mf->out->training;
-    const struct cs_yaml_node *type = CS_MF_GET(mf->optimizer, "type");
-    const char *optimizer = type != NULL && type->kind == CS_YAML_SCALAR ? type->text : "AdamW";
-    const struct cs_yaml_node *length = CS_MF_GET(mf->model, "seq_length", "seq_len");
-    *t = (struct cs_training){.gradient_dtype = CS_DTYPE_FP32, .bucket_bytes = 64e6};
-    t->dtype = dtype_of(CS_MF_GET(mf->model, "compute_dtype"));
-    t->optimizer = strstr(optimizer, "Muon")                                   ? CS_OPT_MUON
-                   : strstr(optimizer, "SGD") || strstr(optimizer, "Momentum") ? CS_OPT_SGD
-                                                                               : CS_OPT_ADAMW;
-    t->flash_attention = mf->out->model.flash_attention;
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->wrapper, "use_clip_grad"), "use_clip_grad", &t->clip_gradient, err));
-    t->gradient_fp32_sync = true;
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf->parallel, "gradient_fp32_sync"), "gradient_fp32_sync",
-                       &t->gradient_fp32_sync, err));
-    CS_TRY(cs_fusion_read(t, CS_MF_GET(mf->parallel, "all_reduce_fusion_config"), "all_reduce_fusion_config",
-                          err));
-    if (length == NULL && mf->hub != NULL) {
-        length = CS_MF_GET(mf->hub, "seq_length");
-    }
-    CS_TRY(cs__mf_int(length, 1, INT64_C(1) << 28, "seq_length", &t->seq_length, err));
-    CS_TRY(read_batch(mf, err));
-    mf->out->has_training = t->seq_length > 0;
+    CS_TRY(read_copies(mf, err));
 out:
     return st;
 }

@@ -13,6 +13,7 @@ struct simulate_args {
     struct cs__run_args run;
     const char *strategy;
     const char *mindformers;
+    struct cs__mindformers config; /* of that file */
     const char *timeline;
     bool explain_folding;
     int64_t n_repeats; /* 0 = once, without a spread */
@@ -40,7 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         cs__option_once(state, &args->strategy, arg, "strategy");
         return 0;
     case OPT_MINDFORMERS:
-        args->mindformers = arg;
+        cs__option_once(state, &args->mindformers, arg, "mindformers");
         return 0;
     case OPT_TIMELINE:
         args->timeline = arg;
@@ -151,6 +152,37 @@ out:
     return st;
 }
 
+/* The strategy to run. One that breaks a rule is an error, of which --json says the same for programs. */
+static cs_status choose_strategy(const struct simulate_args *args, const struct cs_study *study,
+                                 struct cs_strategy *strategy, struct cs_err *err)
+{
+    struct cs_err ignored = {0};
+    struct cs_report_origin origin = cs__origin("simulate");
+    cs_status refused = cs_study_strategy(study, args->strategy, strategy, err);
+    if (refused == CS_OK || cs_study_strategy_read(study, args->strategy, strategy, &ignored) != CS_OK) {
+        return refused;
+    }
+    cs__mindformers_blame(&args->config, err);
+    if (args->output.json) {
+        json_t *object = cs_report_refused_json(strategy, err->text, study, &origin);
+        cs__mindformers_add_warnings(&args->config, object);
+        cs_status st = cs__write_json(&args->output, object, &ignored);
+        if (st != CS_OK) {
+            *err = ignored;
+            return st;
+        }
+    }
+    return refused;
+}
+
+static json_t *result_json(const struct simulate_args *args, const struct cs_simulate_report *report)
+{
+    struct cs_report_origin origin = cs__origin("simulate");
+    json_t *object = cs_report_simulate_json(report, &origin);
+    cs__mindformers_add_warnings(&args->config, object);
+    return object;
+}
+
 static cs_status simulate(const struct simulate_args *args, const struct cs_study *study, int *exit_code,
                           struct cs_err *err)
 {
@@ -161,7 +193,6 @@ static cs_status simulate(const struct simulate_args *args, const struct cs_stud
     struct cs_trace *trace = NULL;
     struct cs_run run = {0};
     struct cs_run_options options = args->run.options;
-    struct cs_report_origin origin = cs__origin("simulate");
     if (options.fidelity == CS_FIDELITY_ANALYTIC &&
         (args->timeline || args->n_repeats > 0 || args->explain_folding || args->output.csv)) {
         st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,
@@ -169,7 +200,7 @@ static cs_status simulate(const struct simulate_args *args, const struct cs_stud
                         "--explain-folding and --csv");
         goto out;
     }
-    CS_TRY(cs_study_strategy(study, args->strategy, &strategy, err));
+    CS_TRY(choose_strategy(args, study, &strategy, err));
     options.timeline = args->timeline != NULL;
     CS_TRY(cs_simulator_init(&simulator, study, &options, err));
     CS_TRY(cs_simulator_run(&simulator, &strategy, &trace, &run, &evaluation, err));
@@ -183,8 +214,7 @@ static cs_status simulate(const struct simulate_args *args, const struct cs_stud
     cs__catch_signals(); /* files are written whole, or their temporaries removed */
     CS_TRY(write_file(args->timeline, write_timeline, &report, err));
     CS_TRY(write_file(args->output.csv, cs_report_simulate_csv, &report, err));
-    CS_TRY(cs__write_json(&args->output, args->output.json ? cs_report_simulate_json(&report, &origin) : NULL,
-                          err));
+    CS_TRY(cs__write_json(&args->output, args->output.json ? result_json(args, &report) : NULL, err));
     if (cs__wants_text(&args->output) && !to_stdout(args->timeline)) {
         cs_report_simulate_text(stdout, &report, cs__color());
     }
@@ -206,9 +236,7 @@ int cs__cmd_simulate(int argc, char **argv)
     parse_args(&args, argc, argv);
     cs__run_to_study(&args.run, &args.study);
     if (args.mindformers) {
-        static struct cs__mindformers config;
-        CS_TRY(cs__mindformers_apply(&config, args.mindformers, &args.study, &err));
-        args.strategy = args.strategy ? args.strategy : config.strategy;
+        CS_TRY(cs__mindformers_apply(&args.config, args.mindformers, args.strategy, &args.study, &err));
     }
     CS_TRY(cs__load_study(&study, &args.study, &err));
     CS_TRY(simulate(&args, &study, &exit_code, &err));
@@ -217,5 +245,6 @@ out:
         exit_code = cs__fail(&err);
     }
     cs_study_release(&study);
+    cs__mindformers_release(&args.config);
     return exit_code;
 }

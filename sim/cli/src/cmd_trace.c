@@ -13,7 +13,7 @@ struct trace_args {
     const char *strategy;
     const char *output;
     enum format format;
-    double host_flop_per_s;
+    double host_flop_per_s; /* 0 = not said */
 };
 
 enum { OPT_STRATEGY = 1, OPT_FORMAT, OPT_HOST_SPEED };
@@ -24,7 +24,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &args->study;
-        args->host_flop_per_s = 1e12;
         return 0;
     case OPT_STRATEGY:
         cs__option_once(state, &args->strategy, arg, "strategy");
@@ -42,6 +41,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (!args->output) {
             argp_error(state, "no folder given to write to: -o DIR");
         }
+        if (args->host_flop_per_s > 0 && args->format != FORMAT_SMPI) {
+            argp_error(state, "--host-speed is for --format smpi alone: the others carry no speed of hosts");
+        }
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -58,7 +60,9 @@ static void parse_args(struct trace_args *args, int argc, char **argv)
          "time-independent trace a rank",
          0},
         {"host-speed", OPT_HOST_SPEED, "RATE", 0,
-         "smpi: speed of the hosts it will be replayed on, 1Tflop/s by default", 0},
+         "smpi: speed of the hosts it will be replayed on; by default that of the devices of our platforms, "
+         "the chip's peak in bf16 where it has one. nicN hosts have 1Gflop/s",
+         0},
         {0},
     };
     static const struct argp_child children[] = {{&cs__study_argp, 0, NULL, 0}, {0}};
@@ -108,6 +112,17 @@ static cs_status coll_messages(const void *context, enum cs_coll coll, const int
     return CS_OK;
 }
 
+/* Speed of the hosts that replay: as said, or what our platforms write at a device of this chip. */
+static double host_speed(const struct trace_args *args, const struct cs_chip *chip)
+{
+    static const enum cs_dtype order[] = {CS_DTYPE_BF16, CS_DTYPE_FP16, CS_DTYPE_FP32, CS_DTYPE_FP8};
+    int32_t i = 0;
+    while (i + 1 < CS_COUNT(order) && !cs_chip_has_dtype(chip, order[i])) {
+        i++;
+    }
+    return args->host_flop_per_s > 0 ? args->host_flop_per_s : chip->peak_flop_per_s[order[i]];
+}
+
 static cs_status write_trace(const struct trace_args *args, const struct cs_platform *platform,
                              const struct cs_trace *trace, struct cs_err *err)
 {
@@ -116,7 +131,7 @@ static cs_status write_trace(const struct trace_args *args, const struct cs_plat
                                          &writer,
                                          coll_messages,
                                          &writer,
-                                         args->host_flop_per_s,
+                                         host_speed(args, platform->devices[0].chip),
                                          platform->devices[0].chip->collective_overhead_s};
     switch (args->format) {
     case FORMAT_CHAKRA:
@@ -144,6 +159,10 @@ int cs__cmd_trace(int argc, char **argv)
     cs__catch_signals(); /* the folder is written whole; a second signal ends us */
     CS_TRY(write_trace(&args, &study.platform, trace, &err));
     (void)printf("%d ranks of %d roles in %s\n", (int)trace->n_ranks, (int)trace->n_programs, args.output);
+    if (args.format == FORMAT_SMPI) {
+        (void)printf("for hosts of %.9g Tflop/s\n",
+                     1e-12 * host_speed(&args, study.platform.devices[0].chip));
+    }
 out:
     cs_trace_free(trace);
     cs_study_release(&study);

@@ -1,70 +1,177 @@
 #include "mindformers_priv.h"
 
-#include "cs/workloads/mindformers.h"
+#include "cs/base/text.h"
 
+#include <math.h>
 #include <string.h>
 
-/* Settings that a configuration makes: model, seven of the training. */
-enum { N_SETTINGS = 8 };
+/* Settings that a configuration makes: model, seven of the training, memory, an empty strategy block and a
+ * key of it each. */
+enum { N_SETTINGS = 64 };
 
-static void say_warnings(const struct cs_mindformers *config, const char *path)
+struct settings {
+    struct cs_arena *arena;
+    int32_t n;
+    struct cs_override list[N_SETTINGS];
+};
+
+static void say_warnings(const struct cs_mindformers *config)
 {
     for (int32_t i = 0; i < config->n_warnings; i++) {
         const struct cs_mindformers_warning *w = &config->warnings[i];
-        (void)fprintf(stderr, "%s:%d: warning: %s: %s\n", path, w->line, w->key, w->text);
+        (void)fprintf(stderr, "%s:%d: warning: %s: %s\n", w->file, w->line, w->key, w->text);
     }
 }
 
-/* Put settings before those of the command line, which win. */
-static cs_status put_first(struct cs__study_args *args, const struct cs_override *settings, int32_t n,
-                           struct cs_err *err)
+static void set(struct settings *settings, const char *key, const char *value, bool literal)
 {
+    CS_ASSERT(settings->n < N_SETTINGS);
+    settings->list[settings->n++] = (struct cs_override){key, value, literal};
+}
+
+/* Put settings before those of the command line, which win. */
+static cs_status put_first(struct cs__study_args *args, const struct settings *settings, struct cs_err *err)
+{
+    const int32_t n = settings->n;
     if (args->n_overrides + n > CS__OVERRIDES_MAX) {
         return cs_err_set(err, CS_E_LIMIT, CS_NOLOC, "more than %d settings", CS__OVERRIDES_MAX);
     }
-    memmove(args->overrides + n, args->overrides, (size_t)args->n_overrides * sizeof *settings);
-    memcpy(args->overrides, settings, (size_t)n * sizeof *settings);
+    memmove(args->overrides + n, args->overrides, (size_t)args->n_overrides * sizeof *args->overrides);
+    memcpy(args->overrides, settings->list, (size_t)n * sizeof *args->overrides);
     args->n_overrides += n;
     return CS_OK;
 }
 
-cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, struct cs__study_args *args,
-                                struct cs_err *err)
+static void set_training(struct settings *settings, const struct cs_training *t)
+{
+    struct cs_arena *arena = settings->arena;
+    set(settings, "training.global_batch", cs_arena_printf(arena, "%lld", (long long)t->global_batch), true);
+    set(settings, "training.seq_length", cs_arena_printf(arena, "%lld", (long long)t->seq_length), true);
+    set(settings, "training.dtype", cs_dtype_names[t->dtype], true);
+    set(settings, "training.optimizer", cs_optimizer_names[t->optimizer], true);
+    set(settings, "training.clip_gradient", t->clip_gradient ? "true" : "false", false);
+    set(settings, "training.gradient_fp32_sync", t->gradient_fp32_sync ? "true" : "false", false);
+    if (t->n_fusion > 0) {
+        const char *list = "";
+        for (int32_t i = 0; i < t->n_fusion; i++) {
+            list = cs_arena_printf(arena, "%s%s%d", list, i > 0 ? ", " : "", (int)t->fusion[i]);
+        }
+        set(settings, "training.gradient_fusion", cs_arena_printf(arena, "[%s]", list), false);
+    }
+}
+
+/* Does the command line give this key of the strategy? */
+static bool is_given(const char *key, const char *strategy, const struct cs__study_args *args)
+{
+    const size_t len = strlen(key);
+    for (const char *at = strategy; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        if (strncmp(at, key, len) == 0 && at[len] == '=') {
+            return true;
+        }
+    }
+    for (int32_t i = 0; i < args->n_overrides; i++) {
+        const char *name = args->overrides[i].key;
+        if (cs_text_starts_with(name, "strategy.") && strcmp(strchr(name, '.') + 1, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does it say anything of the strategy? */
+static bool is_changed(const char *strategy, const struct cs__study_args *args)
+{
+    bool changed = strategy != NULL;
+    for (int32_t i = 0; i < args->n_overrides; i++) {
+        changed |= cs_text_starts_with(args->overrides[i].key, "strategy");
+    }
+    return changed;
+}
+
+/* "dp=16,mp=2,..." key by key; a comma in a value is one without a '=' before the next. */
+static void set_strategy(struct settings *settings, const struct cs_strategy *strategy, bool without_counts)
+{
+    char text[2048];
+    char *at = cs_arena_strdup(settings->arena, cs_strategy_format(strategy, text, sizeof text));
+    set(settings, "strategy", "{}", false);
+    while (at) {
+        char *equals = strchr(at, '=');
+        char *next = equals ? strchr(equals + 1, '=') : NULL;
+        while (next && *next != ',') {
+            next--;
+        }
+        if (next) {
+            *next = '\0';
+        }
+        if (equals) {
+            *equals = '\0';
+        }
+        bool counts = strcmp(at, "full_layers") == 0 || strcmp(at, "selective_layers") == 0;
+        if (equals && strcmp(at, "op") == 0 && strategy->op == strategy->dp) {
+            set(settings, "strategy.op", "dp", true);
+        } else if (equals && !(counts && without_counts)) {
+            set(settings, cs_arena_printf(settings->arena, "strategy.%s", at), equals + 1, true);
+        }
+        at = next ? next + 1 : NULL;
+    }
+}
+
+cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, const char *strategy,
+                                struct cs__study_args *args, struct cs_err *err)
 {
     cs_status st;
-    struct cs_mindformers config = {0};
-    struct cs_override settings[N_SETTINGS];
-    int32_t n = 0;
-    CS_TRY(cs_mindformers_load(&config, path, err));
-    say_warnings(&config, path);
-    (void)cs_strategy_format(&config.strategy, m->strategy, sizeof m->strategy);
-    (void)snprintf(m->batch, sizeof m->batch, "%lld", (long long)config.training.global_batch);
-    (void)snprintf(m->seq_length, sizeof m->seq_length, "%lld", (long long)config.training.seq_length);
-    if (config.has_model) {
-        settings[n++] = (struct cs_override){"model", path, true};
+    struct cs_mindformers *config = &m->config;
+    struct settings settings = {.arena = &config->arena};
+    CS_TRY(cs_mindformers_load(config, path, err));
+    m->path = path;
+    say_warnings(config);
+    if (config->has_model) {
+        set(&settings, "model", path, true);
     }
-    if (config.has_training) {
-        const struct cs_training *t = &config.training;
-        settings[n++] = (struct cs_override){"training.global_batch", m->batch, true};
-        settings[n++] = (struct cs_override){"training.seq_length", m->seq_length, true};
-        settings[n++] = (struct cs_override){"training.dtype", cs_dtype_names[t->dtype], true};
-        settings[n++] = (struct cs_override){"training.optimizer", cs_optimizer_names[t->optimizer], true};
-        settings[n++] =
-            (struct cs_override){"training.clip_gradient", t->clip_gradient ? "true" : "false", false};
-        settings[n++] = (struct cs_override){"training.gradient_fp32_sync",
-                                             t->gradient_fp32_sync ? "true" : "false", false};
-        size_t len = 0;
-        for (int32_t i = 0; i < t->n_fusion; i++) {
-            len += (size_t)snprintf(m->fusion + len, sizeof m->fusion - len, "%s%d", i > 0 ? ", " : "[",
-                                    (int)t->fusion[i]);
-        }
-        if (t->n_fusion > 0) {
-            (void)snprintf(m->fusion + len, sizeof m->fusion - len, "]");
-            settings[n++] = (struct cs_override){"training.gradient_fusion", m->fusion, false};
-        }
+    if (config->has_training) {
+        set_training(&settings, &config->training);
     }
-    CS_TRY(put_first(args, settings, n, err));
+    if (config->device_memory_bytes > 0) {
+        set(&settings, "constraints.device_memory",
+            cs_arena_printf(&config->arena, "%.0fB", floor(config->device_memory_bytes)), true);
+    }
+    m->is_changed = is_changed(strategy, args);
+    set_strategy(&settings, &config->strategy, is_given("recompute", strategy, args));
+    CS_TRY(put_first(args, &settings, err));
 out:
-    cs_mindformers_release(&config);
     return st;
+}
+
+void cs__mindformers_blame(const struct cs__mindformers *m, struct cs_err *err)
+{
+    if (m->path) {
+        cs_err_prefix(err, "strategy of '%s'%s", m->path,
+                      m->is_changed ? " as the command line changes it" : "");
+    }
+}
+
+/* A file name need not be UTF-8, JSON must: then null. */
+static void put_text(json_t *object, const char *key, const char *text)
+{
+    json_t *value = json_string(text);
+    (void)json_object_set_new(object, key, value ? value : json_null());
+}
+
+void cs__mindformers_add_warnings(const struct cs__mindformers *m, json_t *result)
+{
+    json_t *list = json_object_get(result, "warnings");
+    for (int32_t i = 0; i < m->config.n_warnings; i++) {
+        const struct cs_mindformers_warning *w = &m->config.warnings[i];
+        json_t *warning = json_object();
+        put_text(warning, "key", w->key);
+        put_text(warning, "file", w->file);
+        (void)json_object_set_new(warning, "line", json_integer(w->line));
+        put_text(warning, "text", w->text);
+        (void)json_array_append_new(list, warning);
+    }
+}
+
+void cs__mindformers_release(struct cs__mindformers *m)
+{
+    cs_mindformers_release(&m->config);
 }

@@ -7,18 +7,27 @@
 
 #include "cli_priv.h"
 
-#include "cs/workloads/strategy.h"
+#include "cs/workloads/mindformers.h"
 
-/** What a configuration says, as texts that settings borrow. */
+/** A configuration, and what settings borrow of it. Zero-initialise; cs__mindformers_release. */
 struct cs__mindformers {
-    char strategy[CS_STRATEGY_TEXT_MAX];
-    char batch[24];
-    char seq_length[24];
-    char fusion[16 * CS_FUSION_MAX];
+    const char *path;
+    bool is_changed;              /* the command line says something of the strategy too */
+    struct cs_mindformers config; /* its arena holds the settings' texts */
 };
-/** Read `path`, list what is not modelled on standard error, and put its settings before those
- * in args, which win. */
+/** Read `path`, list what is not modelled on standard error, and put its settings before those in args, which
+ * win. The strategy block is the file's, key by key, so that another word of the command line, in args or in
+ * `strategy` (NULL = none), replaces one key. Of a key that stands for several in the file all give way:
+ * recompute for its counts by stage; and where all data-parallel ranks share the states, they still do when
+ * there are more or fewer.
+ */
 CS_MUST_CHECK cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path,
-                                              struct cs__study_args *args, struct cs_err *err);
+                                              const char *strategy, struct cs__study_args *args,
+                                              struct cs_err *err);
+/** Name the configuration in front of an error about the strategy that it makes. */
+void cs__mindformers_blame(const struct cs__mindformers *m, struct cs_err *err);
+/** Add the file's warnings to the array `warnings` of a result: objects with key, file, line, text. */
+void cs__mindformers_add_warnings(const struct cs__mindformers *m, json_t *result);
+void cs__mindformers_release(struct cs__mindformers *m);
 
 #endif

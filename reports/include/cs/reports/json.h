@@ -25,6 +25,10 @@ json_t *cs_report_result_json(const struct cs_strategy *strategy, const struct c
 /** A simulation: its result, its critical path, its busiest links and its inputs. */
 json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
                                 const struct cs_report_origin *origin);
+/** A strategy that breaks a rule, `reason`: status rejected, every figure null, its inputs. `warnings` is
+ * there, empty. */
+json_t *cs_report_refused_json(const struct cs_strategy *strategy, const char *reason,
+                               const struct cs_study *study, const struct cs_report_origin *origin);
 /** A replayed trace: figures, checks, critical path, busiest links. */
 json_t *cs_report_replay_json(const struct cs_replay_report *report, const struct cs_report_origin *origin);
 /** A search: counts, reasons, the `top` best of the ranking, inputs. */

@@ -54,6 +54,7 @@ struct cs_user_rule {
 
 struct cs_constraints {
     double memory_margin;        /* @unit ratio >= 1: peak x margin must fit in a device's memory */
+    double device_memory_bytes;  /* of a device's memory, what a training may take; 0 = all */
     double cross_node_comm_frac; /* share of the step; infinity = no limit */
     int32_t n_rules;
     struct cs_user_rule *rules; /* in the study's arena */
@@ -160,11 +161,16 @@ CS_MUST_CHECK cs_status cs_description_load(struct cs_study *study, const struct
  *  searches as a list is CS_E_INPUT naming both places. */
 CS_MUST_CHECK cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *err);
 
-/** The one strategy that `text` (NULL = nothing) and the study's pinned values say: what both leave out is
- *  1, none, or the schedule's default. Canonical. CS_E_INPUT when it cannot run on this model and platform,
- *  with the rule in words. */
+/** The one strategy that `text` (NULL = nothing) and the study's pinned values say, a list of one value being
+ *  that value: what both leave out is 1, none, or the schedule's default. Canonical. CS_E_INPUT when it
+ * cannot run on this model and platform, with the rule in words. */
 CS_MUST_CHECK cs_status cs_study_strategy(const struct cs_study *study, const char *text,
                                           struct cs_strategy *strategy, struct cs_err *err);
+
+/** The same as it is written, whether it can run or not. CS_E_INPUT at a list of several values of which
+ *  simulating needs one, when `text` is NULL. */
+CS_MUST_CHECK cs_status cs_study_strategy_read(const struct cs_study *study, const char *text,
+                                               struct cs_strategy *strategy, struct cs_err *err);
 
 /** Combinations of collective algorithms that the study's lists leave open, at least 1; and combination
  * `index` of them, in which collectives without a list keep what they have. */
@@ -182,7 +188,7 @@ struct cs_cluster_shape cs_study_shape(const struct cs_study *study);
  * caller's). Pure. */
 void cs_study_placement(const struct cs_study *study, const struct cs_strategy *strategy,
                         int32_t *device_of_rank);
-/** Memory of the smallest device. */
+/** Memory of the smallest device, and at most what the study allows. */
 double cs_study_device_memory_bytes(const struct cs_study *study);
 
 #endif

@@ -13,7 +13,8 @@
 #include "cs/workloads/strategy.h"
 
 struct cs_mindformers_warning {
-    const char *key; /* "recompute_config.select_comm_recompute" */
+    const char *key;  /* "recompute_config.select_comm_recompute" */
+    const char *file; /* the configuration, or the config.json beside it */
     int line;
     const char *text;
 };
@@ -26,7 +27,8 @@ struct cs_mindformers {
     bool has_training; /* sequence length and batch are known */
     struct cs_training training;
     struct cs_strategy strategy;
-    int64_t n_devices; /* that the degrees ask for */
+    int64_t n_devices;          /* that the degrees ask for */
+    double device_memory_bytes; /* context.max_device_memory, which MindSpore counts in GiB; 0 = not said */
     int32_t n_warnings;
     struct cs_mindformers_warning *warnings;
 };
