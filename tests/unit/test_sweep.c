@@ -77,6 +77,13 @@ static const struct {
     {"nodes=1..x", CS_E_INPUT, "FROM..TO"},
     {"nodes=1..1000000", CS_E_LIMIT, "more than"},
     {"a,b,c,d,e=1:2:3:4:5", CS_E_INPUT, "keys"},
+    {"nodes=2,2", CS_E_INPUT, "'platform.nodes' is swept over '2' twice (values 1 and 2)"},
+    {"nodes=2,4,2.0", CS_E_INPUT, "twice (values 1 and 3)"},
+    {"nodes,global_batch=2:8,2:8", CS_E_INPUT, "twice"},
+    {"nodes,nodes=1:2", CS_E_INPUT, "'platform.nodes' is there twice among the keys"},
+    {"strategy.mp,strategy.tp=1:2", CS_E_INPUT, "'strategy.tp' is there twice"},
+    {"plan.tokens=1G,2G", CS_E_INPUT, "'plan.tokens' cannot be swept"},
+    {"sweep.upgrades=true,false", CS_E_INPUT, "'sweep.upgrades' cannot be swept"},
 };
 
 START_TEST(test_bad_axis)
@@ -94,9 +101,7 @@ START_TEST(test_points_are_the_product)
     struct cs_err err = {0};
     struct cs_sweep sweep = {0};
     ck_assert_ok(cs_sweep_add(&sweep, "nodes,global_batch=8:64,16:128", CS_NOLOC, &err), &err);
-    ck_assert_ok(cs_sweep_add(&sweep, "ratio=1,2,3", CS_NOLOC, &err), &err);
-    ck_assert_ok(cs_sweep_add(&sweep, "ratio=1,5", CS_NOLOC, &err),
-                 &err); /* in the place of the one before */
+    ck_assert_ok(cs_sweep_add(&sweep, "ratio=1,5", CS_NOLOC, &err), &err);
     ck_assert_int_eq(cs_sweep_n_points(&sweep), 4);
     const struct cs_point_spec *specs = cs_sweep_specs(&sweep);
     ck_assert_int_eq(specs[3].n_overrides, 3);
@@ -106,6 +111,31 @@ START_TEST(test_points_are_the_product)
     ck_assert_str_eq(specs[1].overrides[0].value, "8");
     ck_assert_int_eq(cs_sweep_value(&sweep, 2, 0), 1);
     ck_assert_int_eq(cs_sweep_value(&sweep, 2, 1), 0);
+    cs_sweep_release(&sweep);
+}
+END_TEST
+
+/* What would be said twice. */
+START_TEST(test_twice)
+{
+    struct cs_err err = {0};
+    struct cs_sweep sweep = {0};
+    struct cs_override set[] = {{"training.seq_length", "4096", false}, {"platform", "910b-8x8", true}};
+    ck_assert_ok(cs_sweep_add(&sweep, "nodes=1,2", CS_NOLOC, &err), &err);
+    ck_assert_fails(cs_sweep_add(&sweep, "nodes=4", CS_NOLOC, &err), &err, CS_E_INPUT, 0,
+                    "'platform.nodes' is swept already");
+    err = (struct cs_err){0};
+    ck_assert_fails(cs_sweep_add(&sweep, "nodes,ratio=4:1", CS_NOLOC, &err), &err, CS_E_INPUT, 0,
+                    "'platform.nodes' is swept already");
+    err = (struct cs_err){0};
+    ck_assert_fails(cs_sweep_add(&sweep, "platform=910b-8x8,cloudmatrix384", CS_NOLOC, &err), &err, CS_E_INPUT,
+                    0, "'platform' would undo 'platform.nodes'");
+    ck_assert_int_eq(sweep.n_axes, 1);
+    ck_assert_ok(cs_sweep_check_set(&sweep, 2, set, &err), &err);
+    set[0].key = "platform.nodes";
+    err = (struct cs_err){0};
+    ck_assert_fails(cs_sweep_check_set(&sweep, 2, set, &err), &err, CS_E_INPUT, 0,
+                    "the sweep sets 'platform.nodes' at every point");
     cs_sweep_release(&sweep);
 }
 END_TEST
@@ -124,6 +154,11 @@ START_TEST(test_block)
     ck_assert_str_eq(sweep.strategy, "mp=8");
     ck_assert(!sweep.upgrades);
     ck_assert_str_eq(sweep.axes[2].values[3], "32");
+    ck_assert_ok(cs_sweep_add(&sweep, "nodes=4", CS_NOLOC, &err), &err); /* instead of the study's */
+    ck_assert_int_eq(cs_sweep_n_points(&sweep), 6);
+    ck_assert_str_eq(sweep.axes[0].values[0], "4");
+    ck_assert_fails(cs_sweep_add(&sweep, "seq_length=1024", CS_NOLOC, &err), &err, CS_E_INPUT, 0,
+                    "'training.seq_length' is swept already, together with other keys");
     cs_sweep_release(&sweep);
 }
 END_TEST
@@ -347,6 +382,7 @@ static Suite *sweep_suite(void)
     tcase_add_loop_test(tcase, test_good_axis, 0, (int)(sizeof good_axes / sizeof *good_axes));
     tcase_add_loop_test(tcase, test_bad_axis, 0, (int)(sizeof bad_axes / sizeof *bad_axes));
     tcase_add_test(tcase, test_points_are_the_product);
+    tcase_add_test(tcase, test_twice);
     tcase_add_test(tcase, test_block);
     tcase_add_test(tcase, test_only_what_is_used_matters);
     tcase_add_test(tcase, test_plan_is_brute_force);
