@@ -21,7 +21,7 @@ struct cs_point_store {
     struct cs_point_memory memory;
     char *path;
     int fd;
-    int problem; /* errno of the first write that failed */
+    int problem;       /* errno of the first write that failed */
     int32_t n_dropped; /* lines that are no points */
     int32_t n, cap;
     struct entry *entries;

@@ -88,8 +88,8 @@ static cs_status set_keys(struct cs_sweep *sweep, struct cs_sweep_axis *axis, co
         }
         key = full_key(&sweep->arena, key);
         if (is_no_axis(key)) {
-            return cs_err_set(err, CS_E_INPUT, loc,
-                              "'%s' cannot be swept: no point of a sweep depends on it", key);
+            return cs_err_set(err, CS_E_INPUT, loc, "'%s' cannot be swept: no point of a sweep depends on it",
+                              key);
         }
         for (int32_t i = 0; i < axis->n_keys; i++) {
             if (same_key(axis->keys[i], key)) {
@@ -374,10 +374,11 @@ cs_status cs_sweep_check_set(const struct cs_sweep *sweep, int32_t n_overrides,
             const char *key = sweep->axes[a].keys[k];
             for (int32_t i = 0; i < n_overrides; i++) {
                 if (same_key(key, overrides[i].key) || holds(key, overrides[i].key)) {
-                    return cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
-                                      "'%s' is set, but the sweep sets '%s' at every point: leave one of them "
-                                      "out",
-                                      overrides[i].key, key);
+                    return cs_err_set(
+                        err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
+                        "'%s' is set, but the sweep sets '%s' at every point: leave one of them "
+                        "out",
+                        overrides[i].key, key);
                 }
             }
         }

@@ -128,8 +128,8 @@ START_TEST(test_twice)
     ck_assert_fails(cs_sweep_add(&sweep, "nodes,ratio=4:1", CS_NOLOC, &err), &err, CS_E_INPUT, 0,
                     "'platform.nodes' is swept already");
     err = (struct cs_err){0};
-    ck_assert_fails(cs_sweep_add(&sweep, "platform=910b-8x8,cloudmatrix384", CS_NOLOC, &err), &err, CS_E_INPUT,
-                    0, "'platform' would undo 'platform.nodes'");
+    ck_assert_fails(cs_sweep_add(&sweep, "platform=910b-8x8,cloudmatrix384", CS_NOLOC, &err), &err,
+                    CS_E_INPUT, 0, "'platform' would undo 'platform.nodes'");
     ck_assert_int_eq(sweep.n_axes, 1);
     ck_assert_ok(cs_sweep_check_set(&sweep, 2, set, &err), &err);
     set[0].key = "platform.nodes";
@@ -341,6 +341,42 @@ START_TEST(test_slower_says_why)
 }
 END_TEST
 
+/* A cluster that fails more often than it can write a checkpoint is never done, whatever its size; it is not
+ * the fastest of anything, costs nothing that is known, and says why. */
+START_TEST(test_never_done)
+{
+    struct cs_plan_cluster clusters[] = {
+        {.family = "f", .size = "1", .node_price_per_h = 10, .node_power_w = 1, .node_mtbf_s = 86400},
+        {.family = "f", .size = "1000", .node_price_per_h = 10, .node_power_w = 1, .node_mtbf_s = 86400}};
+    struct cs_plan plan = {.n_tokens = 1e6,
+                           .deadline_s = 1e9,
+                           .budget = 1e12,
+                           .checkpoint_s = 600,
+                           .restart_s = 900,
+                           .n_clusters = 2,
+                           .clusters = clusters};
+    struct cs_point points[2] = {
+        {.outcome = CS_OUTCOME_OK, .simulated = true, .n_nodes = 1, .n_devices = 8},
+        {.outcome = CS_OUTCOME_OK, .simulated = true, .n_nodes = 1000, .n_devices = 8000}};
+    struct cs_plan_row rows[2];
+    struct cs_plan_answer answer = {.rows = rows};
+    points[0].metrics.tokens_per_s = 100;
+    points[1].metrics.tokens_per_s = 100000;
+    cs_plan_answer(&plan, points, &answer);
+    ck_assert(!rows[0].never && rows[0].meets);
+    ck_assert(rows[1].never && rows[1].works && !rows[1].meets);
+    ck_assert(isinf(rows[1].time_s) && isnan(rows[1].cost) && isnan(rows[1].energy_j));
+    ck_assert_msg(strstr(rows[1].note, "never done: a failure every 1.44 min") != NULL, "%s", rows[1].note);
+    ck_assert_int_eq(answer.fastest, 0);
+    ck_assert_int_eq(answer.smallest, 0);
+    clusters[0] = clusters[1];
+    points[0] = points[1];
+    cs_plan_answer(&plan, points, &answer);
+    ck_assert_int_eq(answer.fastest, -1);
+    ck_assert_int_eq(answer.smallest, -1);
+}
+END_TEST
+
 static const struct {
     const char *text;
     int line;
@@ -357,6 +393,14 @@ static const struct {
     {"plan: {tokens: 1G, deadline: 3d, clusters: [{nodes: [1, x]}]}\n", 5, "nodes"},
     {"plan: {tokens: 1G, budget: 5, clusters: [{nodes: 1}]}\n", 5, "node_price_per_hour"},
     {"plan: {tokens: 1G, deadline: 3d, clusters: [{nodes: 1, node_mtbf: 3d}]}\n", 5, "checkpoint"},
+    {"plan: {tokens: 1G, deadline: 0s, clusters: [{nodes: 1}]}\n", 5, "'deadline' must be above 0"},
+    {"plan: {tokens: 1G, deadline: 3d, failures: {node_mtbf: 1d, checkpoint: 1s, interval: 0s}}\n", 5,
+     "'interval' must be above 0"},
+    {"plan: {tokens: 1G, deadline: 3d, failures: {node_mtbf: 1d, checkpoint: 0s}}\n", 5,
+     "'checkpoint' must be above 0"},
+    {"plan: {tokens: 1G, deadline: 3d, failures: {node_mtbf: 0s, checkpoint: 1s}}\n", 5,
+     "'node_mtbf' must be above 0"},
+    {"plan: {tokens: 1G, deadline: 3d, failures: {interval: 1h}}\n", 5, "what a 'checkpoint' costs"},
     {"plan: {tokens: 1G, dedline: 3d}\n", 5, "did you mean 'deadline'"},
 };
 
@@ -387,6 +431,7 @@ static Suite *sweep_suite(void)
     tcase_add_test(tcase, test_only_what_is_used_matters);
     tcase_add_test(tcase, test_plan_is_brute_force);
     tcase_add_test(tcase, test_slower_says_why);
+    tcase_add_test(tcase, test_never_done);
     tcase_add_loop_test(tcase, test_bad_plan, 0, (int)(sizeof bad_plans / sizeof *bad_plans));
     suite_add_tcase(suite, tcase);
     return suite;

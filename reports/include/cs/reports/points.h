@@ -21,8 +21,8 @@ void cs_report_csv_text(FILE *out, const char *text);
 
 struct cs_point_store; /* points of earlier runs, in a file with a JSON object a line */
 
-/** Open or create. What was written before a crash stays useful: a last line that it cut off is dropped, were it
- * the only one. Each new point is appended with one write. The caller frees with cs_point_store_free.
+/** Open or create. What was written before a crash stays useful: a last line that it cut off is dropped, were
+ * it the only one. Each new point is appended with one write. The caller frees with cs_point_store_free.
  * CS_E_INPUT when the file cannot be opened for reading and appending, or begins with something else than a
  * point: then it is left as it was. */
 CS_MUST_CHECK cs_status cs_point_store_open(struct cs_point_store **store, const char *path,

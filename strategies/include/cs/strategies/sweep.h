@@ -36,8 +36,8 @@ struct cs_sweep {
  * "nodes,global_batch=8:256,16:512". LIST is values separated by commas, or numbers FROM..TO in steps of
  * +STEP (1 when left out) or *FACTOR. An axis of the study's block with the same keys is replaced. CS_E_INPUT
  * at `loc`: a key or a value that is there twice, a key that would undo an earlier one ("platform" after
- * "platform.nodes"), a key of the blocks `plan` and `sweep`, on which no point depends; CS_E_LIMIT for too many
- * points. */
+ * "platform.nodes"), a key of the blocks `plan` and `sweep`, on which no point depends; CS_E_LIMIT for too
+ * many points. */
 CS_MUST_CHECK cs_status cs_sweep_add(struct cs_sweep *sweep, const char *text, struct cs_loc loc,
                                      struct cs_err *err);
 /** Read the study's `sweep` block: {over: {KEY: [values] or "1..20+1"}, strategy: best or text, upgrades:
