@@ -6,6 +6,7 @@
 #include "cs/base/text.h"
 #include "cs/base/units.h"
 #include "cs/platforms/topology.h"
+#include "json_line_priv.h"
 #include "names_priv.h"
 
 #include <errno.h>
@@ -13,6 +14,9 @@
 #include <string.h>
 
 enum { DEVICE_ID_MAX = 1023 };
+
+#define IP_TO_FILL_IN "0.0.0.0" /* what cs_ranktable_write writes for an address that it does not know */
+#define FILE_BYTES_MAX ((size_t)64 << 20) /* as cs_json_load_file */
 
 /* One device of the file, before the ranks are in order. */
 struct entry {
@@ -22,12 +26,14 @@ struct entry {
 
 struct reader {
     struct cs_loc loc;
+    char where[160]; /* what is being read, as a path: an error gets its line */
     struct cs_err *err;
     struct cs_ranktable *table;
     struct cs_ranktable_server *servers;
     struct entry *entries;
     int32_t n_entries, cap_entries;
     struct cs_names server_names;
+    struct cs_names ips; /* of devices */
 };
 
 static cs_status fail(struct reader *reader, const char *fmt, ...) CS_PRINTF(2, 3);
@@ -41,12 +47,34 @@ static cs_status fail(struct reader *reader, const char *fmt, ...)
     return st;
 }
 
+static void at_key(struct reader *reader, const char *where, const char *key)
+{
+    bool root = strchr(where, '[') == NULL;
+    (void)snprintf(reader->where, sizeof reader->where, "%s%s%s", root ? "" : where, root || !*key ? "" : ".",
+                   key);
+}
+
+/* Line of a place in the file, 0 when it cannot be read any more. */
+static int line_of(const char *path, const char *where)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    int line = 0;
+    if (cs_file_read(path, FILE_BYTES_MAX, &text, &bytes, NULL) == CS_OK) {
+        size_t skip = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+        line = cs__json_line(text + skip, bytes - skip, where);
+    }
+    cs_free(text);
+    return line;
+}
+
 /* Text of a key in the arena; NULL when it is missing and may be. Numbers become text. */
 static cs_status get_text(struct reader *reader, const json_t *object, const char *where, const char *key,
                           bool needed, const char **text)
 {
     const json_t *value = json_object_get(object, key);
     *text = NULL;
+    at_key(reader, where, key);
     if (!value) {
         return needed ? fail(reader, "%s lacks '%s'", where, key) : CS_OK;
     }
@@ -80,6 +108,7 @@ static cs_status get_list(struct reader *reader, const json_t *object, const cha
                           const json_t **list)
 {
     *list = json_object_get(object, key);
+    at_key(reader, where, key);
     if (!json_is_array(*list) || json_array_size(*list) == 0) {
         return fail(reader, "%s%s%s must be a list that is not empty", where, *where ? "." : "", key);
     }
@@ -90,10 +119,12 @@ static cs_status get_list(struct reader *reader, const json_t *object, const cha
     return CS_OK;
 }
 
-static cs_status read_device(struct reader *reader, const json_t *device, const char *where, int32_t server)
+static cs_status read_device(struct reader *reader, const json_t *device, const char *where, int32_t server,
+                             int32_t listed)
 {
     cs_status st = CS_OK;
-    struct entry entry = {.rank = {.server = server}};
+    struct entry entry = {.rank = {.server = server, .listed = listed}};
+    at_key(reader, where, "");
     if (!json_is_object(device)) {
         return fail(reader, "%s must be an object", where);
     }
@@ -102,6 +133,12 @@ static cs_status read_device(struct reader *reader, const json_t *device, const 
     CS_TRY(get_text(reader, device, where, "device_ip", false, &entry.rank.device_ip));
     if (!entry.rank.device_ip) {
         entry.rank.device_ip = "";
+    } else if (strcmp(entry.rank.device_ip, IP_TO_FILL_IN) != 0 && entry.rank.device_ip[0]) {
+        if (cs__names_find(&reader->ips, entry.rank.device_ip) >= 0) {
+            return fail(reader, "%s.device_ip '%s' is there twice: each card has a NIC of its own", where,
+                        entry.rank.device_ip);
+        }
+        cs__names_add(&reader->ips, entry.rank.device_ip, reader->n_entries);
     }
     if (reader->n_entries == CS_TOPOLOGY_DEVICES_MAX) {
         return fail(reader, "more than %d devices", CS_TOPOLOGY_DEVICES_MAX);
@@ -121,6 +158,7 @@ static cs_status read_server(struct reader *reader, const json_t *server, int32_
     const json_t *devices = NULL;
     struct cs_ranktable_server *out = &reader->servers[index];
     snprintf(where, sizeof where, "server_list[%d]", (int)index);
+    at_key(reader, where, "");
     if (!json_is_object(server)) {
         return fail(reader, "%s must be an object", where);
     }
@@ -134,9 +172,10 @@ static cs_status read_server(struct reader *reader, const json_t *server, int32_
     out->n_devices = (int32_t)json_array_size(devices);
     for (int32_t d = 0; d < out->n_devices; d++) {
         snprintf(device_where, sizeof device_where, "%s.device[%d]", where, (int)d);
-        CS_TRY(read_device(reader, json_array_get(devices, (size_t)d), device_where, index));
+        CS_TRY(read_device(reader, json_array_get(devices, (size_t)d), device_where, index, d));
         int32_t id = reader->entries[reader->n_entries - 1].rank.device_id;
         if (seen[id]) {
+            at_key(reader, device_where, "device_id");
             return fail(reader, "%s.device_id %d is there twice in its server", device_where, (int)id);
         }
         seen[id] = true;
@@ -164,6 +203,7 @@ static cs_status read_super_pods(struct reader *reader, const json_t *root)
         for (size_t s = 0; s < json_array_size(servers); s++) {
             const char *id = NULL;
             CS_TRY(get_text(reader, json_array_get(servers, s), where, "server_id", true, &id));
+            (void)snprintf(reader->where, sizeof reader->where, "%s.server_list[%zu].server_id", where, s);
             int32_t index = cs__names_find(&reader->server_names, id);
             if (index < 0 || reader->servers[index].super_pod >= 0) {
                 return fail(reader, "%s names server '%s', which is %s", where, id,
@@ -216,6 +256,8 @@ static cs_status order_ranks(struct reader *reader)
     struct cs_ranktable_rank *ranks = CS_ARENA_NEW(&table->arena, struct cs_ranktable_rank, n);
     for (int32_t i = 0; i < n; i++) {
         const struct entry *entry = &reader->entries[i];
+        (void)snprintf(reader->where, sizeof reader->where, "server_list[%d].device[%d].rank_id",
+                       (int)entry->rank.server, (int)entry->rank.listed);
         if (entry->rank_id >= n) {
             return fail(reader, "rank_id %d is too high: there are %d devices, so ranks are 0 to %d",
                         (int)entry->rank_id, (int)n, (int)n - 1);
@@ -239,10 +281,12 @@ cs_status cs_ranktable_load(struct cs_ranktable *table, const char *path, struct
 {
     cs_status st = CS_OK;
     struct cs_ranktable read = {0};
-    struct reader reader = {.loc = {.file = path}, .err = err, .table = &read};
+    struct cs_err why = {0};
+    struct reader reader = {.loc = {.file = path}, .err = &why, .table = &read};
     json_t *root = NULL;
     const json_t *servers = NULL;
-    CS_TRY(cs_json_load_file(path, &root, err));
+    CS_TRY(cs_json_load_file(path, &root, &why));
+    read.path = cs_arena_strdup(&read.arena, path);
     CS_TRY(read_header(&reader, root, &servers));
     read.n_servers = (int32_t)json_array_size(servers);
     reader.servers = CS_ARENA_NEW(&read.arena, struct cs_ranktable_server, read.n_servers);
@@ -259,8 +303,13 @@ cs_status cs_ranktable_load(struct cs_ranktable *table, const char *path, struct
     *table = read;
     read = (struct cs_ranktable){0};
 out:
+    if (st != CS_OK && err) {
+        *err = why;
+        err->line = why.line > 0 || !root ? why.line : line_of(path, reader.where);
+    }
     json_decref(root);
     cs__names_release(&reader.server_names);
+    cs__names_release(&reader.ips);
     cs_free(reader.entries);
     cs_arena_release(&read.arena);
     return st;
@@ -310,6 +359,15 @@ static int32_t *devices_by_place(const struct cs_platform *platform, struct cs_a
     return devices;
 }
 
+static int n_cards(const struct cs_platform *platform, int32_t node)
+{
+    int n = 0;
+    for (int32_t d = 0; d < platform->n_devices; d++) {
+        n += platform->devices[d].node == node;
+    }
+    return n;
+}
+
 cs_status cs_ranktable_devices(const struct cs_ranktable *table, const struct cs_platform *platform,
                                int32_t *device_of_rank, struct cs_err *err)
 {
@@ -320,21 +378,22 @@ cs_status cs_ranktable_devices(const struct cs_ranktable *table, const struct cs
                           "the rank table has %d servers, platform '%s' has %d nodes", (int)table->n_servers,
                           platform->name, (int)platform->n_nodes);
     }
-    const struct cs_ranktable_rank **cards = sorted_cards(table, &arena);
     const int32_t *devices = devices_by_place(platform, &arena);
-    int32_t index = 0;
-    for (int32_t c = 0; c < table->n_ranks; c++) {
-        index = c > 0 && cards[c]->server == cards[c - 1]->server ? index + 1 : 0;
-        int32_t device = index < platform->devices_per_node
-                             ? devices[cards[c]->server * platform->devices_per_node + index]
-                             : -1;
-        if (device < 0) {
-            st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,
-                            "server '%s' of the rank table has more cards than node %d of platform '%s'",
-                            table->servers[cards[c]->server].id, (int)cards[c]->server, platform->name);
+    for (int32_t r = 0; r < table->n_ranks; r++) {
+        const struct cs_ranktable_rank *rank = &table->ranks[r];
+        device_of_rank[r] = rank->device_id < platform->devices_per_node
+                                ? devices[rank->server * platform->devices_per_node + rank->device_id]
+                                : -1;
+        if (device_of_rank[r] < 0) {
+            char where[96];
+            (void)snprintf(where, sizeof where, "server_list[%d].device[%d].device_id", (int)rank->server,
+                           (int)rank->listed);
+            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){table->path, line_of(table->path, where), 0},
+                            "%s is %d, but node %d of platform '%s' has the cards 0 to %d", where,
+                            (int)rank->device_id, (int)rank->server, platform->name,
+                            n_cards(platform, rank->server) - 1);
             goto out;
         }
-        device_of_rank[cards[c] - table->ranks] = device;
     }
 out:
     cs_arena_release(&arena);
@@ -352,7 +411,7 @@ static struct address address_of(const struct cs_ranktable *known,
                                  const struct cs_ranktable_rank *const *cards, int32_t n_cards, int32_t node,
                                  int32_t index)
 {
-    struct address address = {.device_id = index, .device_ip = "0.0.0.0"};
+    struct address address = {.device_id = index, .device_ip = IP_TO_FILL_IN};
     if (known && node < known->n_servers) {
         address.server_id = known->servers[node].id;
     }

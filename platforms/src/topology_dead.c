@@ -200,15 +200,16 @@ static bool find_single(const struct dead *dead, cs_status *st)
     int a = 0;
     int b = 0;
     char name[64];
-    if (sscanf(dead->name, "leaf%d_link_%d", &a, &b) == 2) {
+    bool root_links = cs__fabric_root_links(plan);
+    if (!root_links && sscanf(dead->name, "leaf%d_link_%d", &a, &b) == 2) {
         *st = cut_off(dead, b, 1, "all other nodes");
         return tree && a >= 0 && a < plan->n_leaves && b >= 0 && b < plan->n_devices;
     }
-    /* a device's own port on a router, on the scale-up switch or on its torus node */
+    /* a device's own port on a router, on the scale-up switch or on its switch */
     if ((spec->topology == CS_TOPOLOGY_DRAGONFLY &&
          sscanf(dead->name, "group%*d_router%*d_link_%d", &b) == 1) ||
         (spec->topology == CS_TOPOLOGY_SUPERNODE && sscanf(dead->name, "scaleup_link_%d", &b) == 1) ||
-        (spec->topology == CS_TOPOLOGY_TORUS && sscanf(dead->name, "nic%d_link", &b) == 1)) {
+        (root_links && sscanf(dead->name, "nic%d_link", &b) == 1)) {
         *st = cut_off(dead, b, 1,
                       spec->topology == CS_TOPOLOGY_SUPERNODE ? "all other ranks" : "all other nodes");
         return b >= 0 && b < plan->n_devices;

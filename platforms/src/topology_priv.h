@@ -43,9 +43,11 @@ int32_t cs__fabric_leaf_first(const struct cs_fabric_plan *plan, int32_t leaf);
 /* Torus: rate of the link to the next node of a dimension. */
 double cs__fabric_torus_bytes_per_s(const struct cs_fabric_plan *plan, int32_t dim);
 
-/* Is every device its own NIC, inside the fabric's zone (a torus of small nodes), instead of having a host
- * for it? */
+/* Is every device its own NIC, inside the fabric's zone (small nodes in a torus or under many leaves),
+ * instead of having a host for it? */
 bool cs__fabric_joined(const struct cs_fabric_plan *plan);
+/* Are the links of the NICs called nicN_link, in the root zone, instead of being those of a <cluster>? */
+bool cs__fabric_root_links(const struct cs_fabric_plan *plan);
 
 /* Dragonfly: rates, and the router of `group` that holds the link to group `peer`. */
 double cs__fabric_local_bytes_per_s(const struct cs_fabric_plan *plan);

@@ -1,6 +1,45 @@
 /* The fabric between the nodes as SimGrid XML: switches, what joins them, ways round dead cables. */
 #include "topology_xml_priv.h"
 
+/* Leaves above which a tree is written for the time SimGrid takes to load it (see the end of this file):
+ * devices that are their own NICs where that can be, else the NICs' links in the root zone. Measured. */
+#define JOINED_LEAVES_MIN 128
+#define CLUSTERS_MAX 384
+/* Devices of a switched node up to which a route a pair costs less than twice the hosts. */
+#define JOINED_DEVICES_MAX 16
+/* NICs of a leaf up to which Floyd's cubic routing costs less than twice the hosts. */
+#define JOINED_NICS_MAX 64
+
+bool cs__fabric_joined(const struct cs_fabric_plan *plan)
+{
+    const struct cs_topology_spec *spec = plan->spec;
+    bool small = !spec->intra_switched || spec->devices_per_node <= JOINED_DEVICES_MAX;
+    bool whole = spec->topology == CS_TOPOLOGY_FAT_TREE && plan->n_leaves >= JOINED_LEAVES_MIN &&
+                 plan->n_parts == 1 && spec->leaf_ports <= JOINED_NICS_MAX &&
+                 spec->leaf_ports % spec->devices_per_node == 0;
+    return small && spec->intra_bus_bytes_per_s <= 0 && (whole || spec->topology == CS_TOPOLOGY_TORUS);
+}
+
+bool cs__fabric_root_links(const struct cs_fabric_plan *plan)
+{
+    return cs__fabric_joined(plan) || plan->n_leaves > CLUSTERS_MAX ||
+           plan->spec->topology == CS_TOPOLOGY_TORUS;
+}
+
+void cs__xml_fabric_links(FILE *stream, const struct cs_fabric_plan *plan)
+{
+    const struct cs_topology_spec *spec = plan->spec;
+    char id[CS__XML_TEXT_MAX];
+    if (spec->topology == CS_TOPOLOGY_TORUS) {
+        cs__xml_torus_links(stream, plan);
+    }
+    for (int32_t d = 0; d < plan->n_devices && cs__fabric_root_links(plan); d++) {
+        snprintf(id, sizeof id, "nic%d_link", (int)d);
+        cs__xml_link(stream, id, plan->parts[cs__fabric_part(plan, d)].inter_bytes_per_s,
+                     spec->inter_latency_s / 2.0);
+    }
+}
+
 void cs__xml_zone_route(FILE *stream, const char *src, const char *dst, const char *gw_src,
                         const char *gw_dst, const char *link)
 {
@@ -44,8 +83,71 @@ static void put_switch(FILE *stream, const struct cs_fabric_plan *plan, const ch
     fprintf(stream, "\" speed=\"1Gf\" bw=\"%s\" lat=\"%s\" router_id=\"%s_switch\"/>\n", rate, latency, id);
 }
 
+void cs__xml_nic_switch(FILE *stream, const char *id, int32_t first, int32_t n, int32_t step)
+{
+    fprintf(stream, "      <zone id=\"%s\" routing=\"Cluster\">\n", id);
+    for (int32_t i = 0; i < n; i++) {
+        fprintf(stream, "        <host id=\"nic%d\" speed=\"1Gf\"/>\n", (int)(first + i * step));
+    }
+    for (int32_t i = 0; i < n; i++) {
+        int32_t d = first + i * step;
+        fprintf(stream, "        <host_link id=\"nic%d\" up=\"nic%d_link_UP\" down=\"nic%d_link_DOWN\"/>\n",
+                (int)d, (int)d, (int)d);
+    }
+    fprintf(stream, "        <router id=\"%s_switch\"/>\n      </zone>\n", id);
+}
+
+/* One node under its switch needs no routing but the routes themselves. Of several nodes, those that are
+ * declared, of one or two links, stay: Floyd only takes what is shorter than what is there. */
+void cs__xml_joined_switch(FILE *stream, const struct cs_fabric_plan *plan,
+                           const struct cs__device_text *text, const char *id, int32_t first, int32_t n)
+{
+    const struct cs_topology_spec *spec = plan->spec;
+    int32_t per_node = spec->devices_per_node;
+    fprintf(stream, "      <zone id=\"%s\" routing=\"%s\">\n", id, n > per_node ? "Floyd" : "Full");
+    cs__xml_devices(stream, plan, text, first, first + n);
+    fprintf(stream, "      <router id=\"%s_switch\"/>\n", id);
+    for (int32_t d = first; d < first + n; d++) {
+        int32_t node_end = first + ((d - first) / per_node + 1) * per_node;
+        for (int32_t peer = d + 1; peer < node_end; peer++) {
+            if (!spec->intra_switched) {
+                cs__xml_mesh_route(stream, plan, d, peer);
+                continue;
+            }
+            fprintf(stream,
+                    "      <route src=\"npu%d\" dst=\"npu%d\"><link_ctn id=\"port%d\" direction=\"UP\"/>"
+                    "<link_ctn id=\"port%d\" direction=\"DOWN\"/></route>\n",
+                    (int)d, (int)peer, (int)d, (int)peer);
+        }
+        fprintf(stream,
+                "      <route src=\"npu%d\" dst=\"%s_switch\"><link_ctn id=\"nic%d_link\" "
+                "direction=\"UP\"/></route>\n",
+                (int)d, id, (int)d);
+    }
+    fputs("      </zone>\n", stream);
+}
+
+/* A leaf with its NICs, in the form that suits the number of leaves. */
+static void put_leaf(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *text,
+                     int32_t leaf)
+{
+    char id[CS__XML_TEXT_MAX];
+    int32_t first = cs__fabric_leaf_first(plan, leaf);
+    int32_t n = cs__fabric_leaf_nics(plan, leaf);
+    int32_t step = plan->spec->topology == CS_TOPOLOGY_RAIL ? plan->spec->devices_per_node : 1;
+    snprintf(id, sizeof id, "leaf%d", (int)leaf);
+    if (cs__fabric_joined(plan)) {
+        cs__xml_joined_switch(stream, plan, text, id, first, n);
+    } else if (cs__fabric_root_links(plan)) {
+        cs__xml_nic_switch(stream, id, first, n, step);
+    } else {
+        put_switch(stream, plan, id, first, n, step);
+    }
+}
+
 /* The leaves of a pod under its spine; the zone around them is open. */
-static void put_pod(FILE *stream, const struct cs_fabric_plan *plan, int32_t pod, const char *spine)
+static void put_pod(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *text,
+                    int32_t pod, const char *spine)
 {
     const struct cs_topology_spec *spec = plan->spec;
     int32_t first = plan->n_levels == 3 ? pod * spec->leaf_ports : 0;
@@ -56,9 +158,7 @@ static void put_pod(FILE *stream, const struct cs_fabric_plan *plan, int32_t pod
     char leaf_switch[CS__XML_TEXT_MAX + 8];
     char spine_switch[CS__XML_TEXT_MAX];
     for (int32_t leaf = first; leaf < end; leaf++) {
-        snprintf(leaf_id, sizeof leaf_id, "leaf%d", (int)leaf);
-        put_switch(stream, plan, leaf_id, cs__fabric_leaf_first(plan, leaf), cs__fabric_leaf_nics(plan, leaf),
-                   spec->topology == CS_TOPOLOGY_RAIL ? spec->devices_per_node : 1);
+        put_leaf(stream, plan, text, leaf);
     }
     if (plan->n_levels == 1) {
         return;
@@ -77,11 +177,11 @@ static void put_pod(FILE *stream, const struct cs_fabric_plan *plan, int32_t pod
     }
 }
 
-static void put_tree(FILE *stream, const struct cs_fabric_plan *plan)
+static void put_tree(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *text)
 {
     if (plan->n_levels < 3) {
         fprintf(stream, "    <zone id=\"fabric\" routing=\"Floyd\">\n");
-        put_pod(stream, plan, 0, "spine");
+        put_pod(stream, plan, text, 0, "spine");
         fputs("    </zone>\n", stream);
         return;
     }
@@ -93,7 +193,7 @@ static void put_tree(FILE *stream, const struct cs_fabric_plan *plan)
     for (int32_t pod = 0; pod < plan->n_pods; pod++) {
         snprintf(spine, sizeof spine, "pod%d_spine", (int)pod);
         fprintf(stream, "      <zone id=\"pod%d\" routing=\"Floyd\">\n", (int)pod);
-        put_pod(stream, plan, pod, spine);
+        put_pod(stream, plan, text, pod, spine);
         fputs("      </zone>\n", stream);
     }
     put_switch_zone(stream, "core");
@@ -236,7 +336,7 @@ void cs__xml_fabric(FILE *stream, const struct cs_fabric_plan *plan, const struc
     switch (plan->spec->topology) {
     case CS_TOPOLOGY_FAT_TREE:
     case CS_TOPOLOGY_RAIL:
-        put_tree(stream, plan);
+        put_tree(stream, plan, text);
         break;
     case CS_TOPOLOGY_TORUS:
         cs__xml_torus(stream, plan, text);
@@ -254,3 +354,9 @@ void cs__xml_fabric(FILE *stream, const struct cs_fabric_plan *plan, const struc
         cs_bug(__FILE__, __LINE__, "unchecked topology");
     }
 }
+
+/* What makes a tree of many leaves, or a torus, slow to load: SimGrid looks every new link and host up in
+ * each zone that is there already, and when it seals the platform it walks every host once for each zone. So
+ * the links stand in the root zone, before the others, instead of being <cluster>s'; and where leaves hold
+ * whole small nodes the devices are their own NICs, which halves the hosts and leaves out the zones of the
+ * nodes. */

@@ -32,8 +32,17 @@ void cs__xml_mesh_route(FILE *stream, const struct cs_fabric_plan *plan, int32_t
 /* A route between two zones over one link, UP from `src` to `dst`. */
 void cs__xml_zone_route(FILE *stream, const char *src, const char *dst, const char *gw_src,
                         const char *gw_dst, const char *link);
-/* Links of the fabric that stand in the root zone: those of a torus. */
+/* Links of the fabric that stand in the root zone: all of a torus, those of the NICs of a tree of many
+ * leaves.
+ */
 void cs__xml_fabric_links(FILE *stream, const struct cs_fabric_plan *plan);
+/* The cables between the nodes of a torus. */
+void cs__xml_torus_links(FILE *stream, const struct cs_fabric_plan *plan);
+/* The zone of a switch `id` with NIC hosts first, first + step, ..., whose links stand in the root zone. */
+void cs__xml_nic_switch(FILE *stream, const char *id, int32_t first, int32_t n, int32_t step);
+/* The same where devices first .. first + n - 1, whole nodes of one part, are their own NICs. */
+void cs__xml_joined_switch(FILE *stream, const struct cs_fabric_plan *plan,
+                           const struct cs__device_text *text, const char *id, int32_t first, int32_t n);
 /* The zone of the NIC hosts; `texts` one a part, used where a device is its own NIC. */
 void cs__xml_fabric(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *texts);
 void cs__xml_torus(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *text);

@@ -1,23 +1,12 @@
 /* A torus as SimGrid XML: a zone a node with a router, cables between the routers.
  *
- * Not <cluster>s, whose links SimGrid looks up in every zone before: with the links in the root zone 2,048
- * nodes load in less than half the time. And when SimGrid seals a platform it walks every host once for each
- * zone, so that with so many zones the number of hosts counts: devices of small nodes are their own NICs,
- * which halves it. A large switched node would need a route for each pair of its devices instead of a star,
- * and makes few zones: there the NICs are hosts of their own, as in every other topology. */
+ * So many zones are written for the time SimGrid takes to load them, as at the end of topology_xml_fabric.c:
+ * links in the root zone, devices of small nodes their own NICs. A large switched node would need a route for
+ * each pair of its devices instead of a star, and makes few zones: there the NICs are hosts of their own. */
 #include "topology_xml_priv.h"
 
 /* Floyd is cubic in the zone's nodes; above, Dijkstra with a cache finds routes when they are asked for. */
 #define FLOYD_NODES_MAX 512
-/* Devices of a switched node up to which a route a pair costs less than twice the hosts. */
-#define JOINED_DEVICES_MAX 16
-
-bool cs__fabric_joined(const struct cs_fabric_plan *plan)
-{
-    const struct cs_topology_spec *spec = plan->spec;
-    return spec->topology == CS_TOPOLOGY_TORUS && spec->intra_bus_bytes_per_s <= 0 &&
-           (!spec->intra_switched || spec->devices_per_node <= JOINED_DEVICES_MAX);
-}
 
 /* Call `put` for each live cable of a torus, in order. */
 typedef void put_cable_fn(FILE *stream, const struct cs_fabric_plan *plan, int32_t node, int32_t dim,
@@ -62,63 +51,9 @@ static void put_torus_route(FILE *stream, const struct cs_fabric_plan *plan, int
     cs__xml_zone_route(stream, id, peer, gw, peer_gw, link_id);
 }
 
-void cs__xml_fabric_links(FILE *stream, const struct cs_fabric_plan *plan)
+void cs__xml_torus_links(FILE *stream, const struct cs_fabric_plan *plan)
 {
-    const struct cs_topology_spec *spec = plan->spec;
-    char id[CS__XML_TEXT_MAX];
-    if (spec->topology != CS_TOPOLOGY_TORUS) {
-        return;
-    }
     each_torus_cable(stream, plan, put_torus_link);
-    for (int32_t d = 0; d < plan->n_devices; d++) {
-        snprintf(id, sizeof id, "nic%d_link", (int)d);
-        cs__xml_link(stream, id, spec->inter_bytes_per_s, spec->inter_latency_s / 2.0);
-    }
-}
-
-/* Devices first .. end - 1, NICs themselves, and the router of their node. */
-static void put_joined_node(FILE *stream, const struct cs_fabric_plan *plan,
-                            const struct cs__device_text *text, int32_t node)
-{
-    const struct cs_topology_spec *spec = plan->spec;
-    int32_t first = node * spec->devices_per_node;
-    int32_t end = first + spec->devices_per_node;
-    fprintf(stream, "      <zone id=\"torus%d\" routing=\"Full\">\n", (int)node);
-    cs__xml_devices(stream, plan, text, first, end);
-    fprintf(stream, "      <router id=\"torus%d_switch\"/>\n", (int)node);
-    for (int32_t d = first; d < end; d++) {
-        for (int32_t peer = d + 1; peer < end; peer++) {
-            if (!spec->intra_switched) {
-                cs__xml_mesh_route(stream, plan, d, peer);
-                continue;
-            }
-            fprintf(stream,
-                    "      <route src=\"npu%d\" dst=\"npu%d\"><link_ctn id=\"port%d\" direction=\"UP\"/>"
-                    "<link_ctn id=\"port%d\" direction=\"DOWN\"/></route>\n",
-                    (int)d, (int)peer, (int)d, (int)peer);
-        }
-        fprintf(stream,
-                "      <route src=\"npu%d\" dst=\"torus%d_switch\"><link_ctn id=\"nic%d_link\" "
-                "direction=\"UP\"/></route>\n",
-                (int)d, (int)node, (int)d);
-    }
-    fputs("      </zone>\n", stream);
-}
-
-/* The NIC hosts of a node in a star around its router. */
-static void put_nic_node(FILE *stream, const struct cs_fabric_plan *plan, int32_t node)
-{
-    int32_t first = node * plan->spec->devices_per_node;
-    int32_t end = first + plan->spec->devices_per_node;
-    fprintf(stream, "      <zone id=\"torus%d\" routing=\"Cluster\">\n", (int)node);
-    for (int32_t d = first; d < end; d++) {
-        fprintf(stream, "        <host id=\"nic%d\" speed=\"1Gf\"/>\n", (int)d);
-    }
-    for (int32_t d = first; d < end; d++) {
-        fprintf(stream, "        <host_link id=\"nic%d\" up=\"nic%d_link_UP\" down=\"nic%d_link_DOWN\"/>\n",
-                (int)d, (int)d, (int)d);
-    }
-    fprintf(stream, "        <router id=\"torus%d_switch\"/>\n      </zone>\n", (int)node);
 }
 
 void cs__xml_torus(FILE *stream, const struct cs_fabric_plan *plan, const struct cs__device_text *text)
@@ -126,11 +61,14 @@ void cs__xml_torus(FILE *stream, const struct cs_fabric_plan *plan, const struct
     const struct cs_topology_spec *spec = plan->spec;
     fprintf(stream, "    <zone id=\"fabric\" routing=\"%s\">\n",
             spec->n_nodes <= FLOYD_NODES_MAX ? "Floyd" : "DijkstraCache");
+    int32_t n = spec->devices_per_node;
     for (int32_t node = 0; node < spec->n_nodes; node++) {
+        char id[CS__XML_TEXT_MAX];
+        snprintf(id, sizeof id, "torus%d", (int)node);
         if (cs__fabric_joined(plan)) {
-            put_joined_node(stream, plan, text, node);
+            cs__xml_joined_switch(stream, plan, text, id, node * n, n);
         } else {
-            put_nic_node(stream, plan, node);
+            cs__xml_nic_switch(stream, id, node * n, n, 1);
         }
     }
     each_torus_cable(stream, plan, put_torus_route);

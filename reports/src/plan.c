@@ -57,7 +57,11 @@ static void add_row(struct cs__grid *grid, const struct cs_plan_report *report, 
     cs__grid_cell(grid, column++, "%.1f%%", 100 * point->metrics.mfu_frac);
     cs__grid_cell(grid, column++, "%.1f%%", 100 * row->efficiency_frac);
     cs__grid_cell(grid, column++, "%.1f%%", 100 * row->goodput_frac);
-    cs__grid_cell(grid, column++, "%.4g", row->time_s / SECONDS_PER_DAY);
+    if (row->never) {
+        cs__grid_cell(grid, column++, "never");
+    } else {
+        cs__grid_cell(grid, column++, "%.4g", row->time_s / SECONDS_PER_DAY);
+    }
     cs__grid_cell(grid, column++, "%s", cost_text(report->plan, row->cost, buf, sizeof buf));
     if (isnan(row->energy_j)) {
         cs__grid_cell(grid, column++, "-");
@@ -118,6 +122,8 @@ static void print_choices(FILE *out, const struct cs_plan_report *report)
     (void)fputs("none of the clusters meets it\n", out);
     if (answer->fastest >= 0) {
         print_choice(out, report, "fastest", answer->fastest);
+    } else {
+        (void)fputs("fastest   none is ever done\n", out);
     }
 }
 
@@ -154,6 +160,7 @@ static json_t *row_json(const struct cs_plan_report *report, int32_t at)
     json_t *object = cs_report_point_json(&report->points[at]);
     (void)json_object_set_new(object, "family", json_string(report->plan->clusters[at].family));
     (void)json_object_set_new(object, "meets", json_boolean(row->meets));
+    (void)json_object_set_new(object, "never", json_boolean(row->never));
     (void)json_object_set_new(object, "mtbf_s", cs_json_real(row->mtbf_s));
     (void)json_object_set_new(object, "checkpoint_interval_s", cs_json_real(row->interval_s));
     (void)json_object_set_new(object, "goodput_fraction", cs_json_real(row->goodput_frac));

@@ -26,10 +26,12 @@ static struct cs_chart_series series_of(struct cs_arena *arena, const struct cs_
         }
         x[kept] = report->points[i].n_devices;
         y[kept] = row->works ? 100 * row->efficiency_frac : (double)NAN;
-        tips[kept++] = row->works ? cs_arena_printf(arena, "%d devices: %.1f %%, %.4g days",
-                                                    (int)report->points[i].n_devices,
-                                                    100 * row->efficiency_frac, row->time_s / SECONDS_PER_DAY)
-                                  : NULL;
+        tips[kept++] =
+            row->never ? "never done"
+            : row->works
+                ? cs_arena_printf(arena, "%d devices: %.1f %%, %.4g days", (int)report->points[i].n_devices,
+                                  100 * row->efficiency_frac, row->time_s / SECONDS_PER_DAY)
+                : NULL;
     }
     return (struct cs_chart_series){plan->clusters[first].family, kept, x, y, tips};
 }

@@ -21,7 +21,8 @@ struct cs_point_store {
     struct cs_point_memory memory;
     char *path;
     int fd;
-    int problem; /* errno of the first write that failed */
+    int problem;       /* errno of the first write that failed */
+    int32_t n_dropped; /* lines that are no points */
     int32_t n, cap;
     struct entry *entries;
 };
@@ -44,26 +45,59 @@ static bool read_line(struct cs_point_store *store, const char *line, size_t len
     return good;
 }
 
+/* Does the text begin as a line of ours does, as far as it goes? A crash may have cut it off anywhere. */
+static bool begins_like_ours(const char *text, size_t len)
+{
+    static const char begin[] = "{\"key\":\"";
+    size_t same = 0;
+    for (size_t at = 0; at < len && begin[same] != '\0'; at++) {
+        if (text[at] == begin[same]) {
+            same++;
+        } else if (text[at] != ' ') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The last line of a file that does not end in one: whole if only its end is missing, else cut off by a crash
+ * and dropped, so that the next point begins a line. */
+static void end_tail(struct cs_point_store *store, const char *tail, size_t len, size_t at)
+{
+    if (read_line(store, tail, len)) {
+        if (write(store->fd, "\n", 1) != 1) {
+            store->problem = errno;
+        }
+        return;
+    }
+    store->n_dropped++;
+    if (ftruncate(store->fd, (off_t)at) != 0) {
+        store->problem = errno;
+    }
+}
+
 static cs_status read_all(struct cs_point_store *store, struct cs_err *err)
 {
     cs_status st = CS_OK;
     char *text = NULL;
     size_t bytes = 0;
     CS_TRY(cs_file_read(store->path, STORE_BYTES_MAX, &text, &bytes, err));
-    bool first = true;
-    for (size_t at = 0; at < bytes; first = false) {
+    for (size_t at = 0; at < bytes;) {
         const char *line_end = memchr(text + at, '\n', bytes - at);
         size_t len = line_end ? (size_t)(line_end - text) - at : bytes - at;
-        bool good = read_line(store, text + at, len);
-        if (first && !good && line_end) {
+        bool first = at == 0;
+        bool good = line_end && read_line(store, text + at, len);
+        if (first && !good && (line_end || !begins_like_ours(text, len))) {
             st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){store->path, 1, 0},
                             "is no store of points: choose another file");
             goto out;
         }
-        at += len + (line_end ? 1 : 0);
-        if (!line_end && write(store->fd, "\n", 1) != 1) { /* end a line that a crash cut off */
-            store->problem = errno;
+        if (line_end) {
+            store->n_dropped += !good;
+        } else {
+            end_tail(store, text + at, len, at);
         }
+        at += len + (line_end ? 1 : 0);
     }
 out:
     cs_free(text);
@@ -121,6 +155,11 @@ out:
 const struct cs_point_memory *cs_point_store_memory(const struct cs_point_store *store)
 {
     return &store->memory;
+}
+
+int32_t cs_point_store_n_dropped(const struct cs_point_store *store)
+{
+    return store->n_dropped;
 }
 
 cs_status cs_point_store_check(const struct cs_point_store *store, struct cs_err *err)

@@ -8,6 +8,17 @@
 #define SECONDS_PER_H 3600.0
 #define SIMULATED_SEED 1
 
+static void explain_never(const struct cs_plan *plan, struct cs_plan_row *row)
+{
+    row->tokens_per_s = 0;
+    row->time_s = (double)INFINITY;
+    (void)snprintf(
+        row->note, sizeof row->note,
+        "never done: a failure every %.3g min, but %.3g min of training between checkpoints of %.3g "
+        "min and a restart of %.3g min",
+        row->mtbf_s / 60, row->interval_s / 60, plan->checkpoint_s / 60, plan->restart_s / 60);
+}
+
 static void fill_row(const struct cs_plan *plan, const struct cs_plan_cluster *cluster,
                      const struct cs_point *point, struct cs_plan_row *row)
 {
@@ -32,6 +43,11 @@ static void fill_row(const struct cs_plan *plan, const struct cs_plan_cluster *c
         plan->interval_s > 0 ? plan->interval_s : cs_interval_daly_s(row->mtbf_s, plan->checkpoint_s);
     struct cs_failures failures = {row->mtbf_s, plan->checkpoint_s, plan->restart_s, row->interval_s};
     row->goodput_frac = cs_goodput_frac(&failures);
+    row->never = row->goodput_frac < CS_PLAN_GOODPUT_MIN;
+    if (row->never) { /* before years of failures are simulated */
+        explain_never(plan, row);
+        return;
+    }
     row->goodput_simulated_frac =
         cs_goodput_simulated_frac(&failures, CS_PLAN_INTERVALS, SIMULATED_SEED, NULL);
     row->tokens_per_s = point->metrics.tokens_per_s * row->goodput_frac;
@@ -93,7 +109,7 @@ static void compare_family(const struct cs_plan *plan, const struct cs_point *po
                                    (points[first].metrics.tokens_per_s / points[first].n_devices);
     }
     rows[at].faster_smaller = faster;
-    if (faster >= 0) {
+    if (faster >= 0 && !rows[at].never) {
         explain_slower(points, rows, at, faster);
     }
 }
@@ -108,7 +124,8 @@ void cs_plan_answer(const struct cs_plan *plan, const struct cs_point *points, s
     }
     for (int32_t i = 0; i < plan->n_clusters; i++) {
         int32_t smallest = answer->smallest;
-        if (rows[i].works && (answer->fastest < 0 || rows[i].time_s < rows[answer->fastest].time_s)) {
+        if (rows[i].works && !rows[i].never &&
+            (answer->fastest < 0 || rows[i].time_s < rows[answer->fastest].time_s)) {
             answer->fastest = i;
         }
         if (!rows[i].meets) {

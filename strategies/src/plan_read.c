@@ -97,6 +97,22 @@ out:
     return st;
 }
 
+/* A time that is above 0 where it is given. */
+static cs_status opt_time(const struct cs_yaml_node *block, const char *key, double *time_s,
+                          struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs_yaml_node *node = cs_yaml_get(block, key);
+    if (node) {
+        CS_TRY(cs_yaml_quantity(node, CS_UNIT_SECONDS, key, time_s, err));
+        if (!(*time_s > 0)) {
+            return cs_err_set(err, CS_E_INPUT, node->loc, "'%s' must be above 0", key);
+        }
+    }
+out:
+    return st;
+}
+
 static cs_status read_entry(struct cs_plan *plan, struct entry *entry, const struct cs_yaml_node *node,
                             double node_mtbf_s, struct cs_err *err)
 {
@@ -108,7 +124,7 @@ static cs_status read_entry(struct cs_plan *plan, struct entry *entry, const str
     CS_TRY(cs_yaml_want(node, CS_YAML_MAP, "a cluster", err));
     CS_TRY(cs_yaml_opt_real(node, "node_price_per_hour", 0, 1e9, &figures->node_price_per_h, err));
     CS_TRY(cs_yaml_opt_quantity(node, "node_power", CS_UNIT_WATT, &figures->node_power_w, err));
-    CS_TRY(cs_yaml_opt_quantity(node, "node_mtbf", CS_UNIT_SECONDS, &figures->node_mtbf_s, err));
+    CS_TRY(opt_time(node, "node_mtbf", &figures->node_mtbf_s, err));
     for (int32_t i = 0; i < node->n; i++) {
         if (!is_own(node->keys[i]->text)) {
             CS_TRY(read_choice(plan, entry, node->keys[i], node->items[i], err));
@@ -117,9 +133,6 @@ static cs_status read_entry(struct cs_plan *plan, struct entry *entry, const str
     if (entry->size_at < 0) {
         return cs_err_set(err, CS_E_INPUT, node->loc,
                           "a cluster needs 'nodes' (or 'devices'): sizes to choose from");
-    }
-    if (!(figures->node_mtbf_s > 0)) {
-        return cs_err_set(err, CS_E_INPUT, node->loc, "'node_mtbf' must be above 0");
     }
     if (isfinite(plan->budget) && isnan(figures->node_price_per_h)) {
         return cs_err_set(err, CS_E_INPUT, node->loc,
@@ -210,10 +223,14 @@ static cs_status read_failures(struct cs_plan *plan, const struct cs_yaml_node *
     }
     CS_TRY(cs_yaml_want(block, CS_YAML_MAP, "failures", err));
     CS_TRY(cs_yaml_check_keys(block, allowed, "failures", err));
-    CS_TRY(cs_yaml_opt_quantity(block, "node_mtbf", CS_UNIT_SECONDS, node_mtbf_s, err));
-    CS_TRY(cs_yaml_opt_quantity(block, "checkpoint", CS_UNIT_SECONDS, &plan->checkpoint_s, err));
+    CS_TRY(opt_time(block, "node_mtbf", node_mtbf_s, err));
+    CS_TRY(opt_time(block, "checkpoint", &plan->checkpoint_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "restart", CS_UNIT_SECONDS, &plan->restart_s, err));
-    CS_TRY(cs_yaml_opt_quantity(block, "interval", CS_UNIT_SECONDS, &plan->interval_s, err));
+    CS_TRY(opt_time(block, "interval", &plan->interval_s, err));
+    if (plan->interval_s > 0 && plan->checkpoint_s <= 0) {
+        return cs_err_set(err, CS_E_INPUT, block->loc,
+                          "there is an 'interval' between checkpoints, but not what a 'checkpoint' costs");
+    }
 out:
     return st;
 }
@@ -229,7 +246,7 @@ static cs_status read_goal(struct cs_plan *plan, const struct cs_yaml_node *bloc
     if (!(plan->n_tokens > 0)) {
         return cs_err_set(err, CS_E_INPUT, tokens->loc, "'tokens' must be above 0");
     }
-    CS_TRY(cs_yaml_opt_quantity(block, "deadline", CS_UNIT_SECONDS, &plan->deadline_s, err));
+    CS_TRY(opt_time(block, "deadline", &plan->deadline_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "budget", CS_UNIT_NONE, &plan->budget, err));
     CS_TRY(cs_yaml_opt_text(block, "currency", &currency, err));
     plan->currency = cs_arena_strdup(&plan->arena, currency);

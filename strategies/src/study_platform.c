@@ -111,6 +111,26 @@ out:
     return st;
 }
 
+/* Number the devices of each node from 0 without gaps, in the order they had among all of its devices. */
+static void close_up(const struct cs_platform *p, struct cs_device *devices, int32_t n)
+{
+    int32_t per_node = p->devices_per_node;
+    int32_t *at = cs_calloc((size_t)p->n_nodes * (size_t)per_node, sizeof *at); /* rank + 1 */
+    for (int32_t r = 0; r < n; r++) {
+        at[devices[r].node * per_node + devices[r].index] = r + 1;
+    }
+    for (int32_t node = 0; node < p->n_nodes; node++) {
+        int32_t index = 0;
+        for (int32_t i = 0; i < per_node; i++) {
+            int32_t r = at[node * per_node + i] - 1;
+            if (r >= 0) {
+                devices[r].index = index++;
+            }
+        }
+    }
+    cs_free(at);
+}
+
 /* Keep n devices, in this order, as ranks 0 .. n-1; nodes without a device disappear. */
 static void keep_devices(struct cs_study *study, const int32_t *device_of_rank, int32_t n)
 {
@@ -122,6 +142,7 @@ static void keep_devices(struct cs_study *study, const int32_t *device_of_rank, 
         n_of_node[devices[r].node]++;
         p->content_hash = cs_hash_mix(p->content_hash, (uint64_t)device_of_rank[r]);
     }
+    close_up(p, devices, n);
     int32_t *number = cs_calloc((size_t)p->n_nodes, sizeof *number);
     int32_t n_nodes = 0;
     int32_t most = 0;
@@ -214,7 +235,8 @@ static cs_status apply_table(struct cs_study *study, struct cs_loc loc, struct c
     if (st == CS_OK) {
         keep_devices(study, device_of_rank, table->n_ranks);
     } else {
-        st = cs_err_set(err, st, loc, "%s", why.text);
+        struct cs_loc place = {why.file, why.line, why.col};
+        st = cs_err_set(err, st, why.line > 0 ? place : loc, "%s", why.text);
     }
     cs_free(device_of_rank);
     return st;

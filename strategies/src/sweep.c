@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Short names of keys that are swept often. */
@@ -50,6 +51,32 @@ static const char *take_part(struct cs_arena *arena, const char *text, char end,
     return cs_arena_strndup(arena, text, len);
 }
 
+/* Blocks that no point depends on. */
+static bool is_no_axis(const char *key)
+{
+    size_t block = strcspn(key, ".");
+    return (block == 4 && strncmp(key, "plan", 4) == 0) || (block == 5 && strncmp(key, "sweep", 5) == 0);
+}
+
+/* Are two keys of a study one: the same, or two names of one key of a strategy? */
+static bool same_key(const char *a, const char *b)
+{
+    static const char block[] = "strategy.";
+    size_t n = sizeof block - 1;
+    if (strncmp(a, block, n) == 0 && strncmp(b, block, n) == 0) {
+        int32_t key = cs_key_index(a + n);
+        return key >= 0 ? key == cs_key_index(b + n) : strcmp(a, b) == 0;
+    }
+    return strcmp(a, b) == 0;
+}
+
+/* Does setting `outer` undo what `inner` sets: "platform" and "platform.nodes"? */
+static bool holds(const char *outer, const char *inner)
+{
+    size_t len = strlen(outer);
+    return strncmp(outer, inner, len) == 0 && inner[len] == '.';
+}
+
 static cs_status set_keys(struct cs_sweep *sweep, struct cs_sweep_axis *axis, const char *keys,
                           struct cs_loc loc, struct cs_err *err)
 {
@@ -59,7 +86,17 @@ static cs_status set_keys(struct cs_sweep *sweep, struct cs_sweep_axis *axis, co
             return cs_err_set(err, CS_E_INPUT, loc, "'%s': expected one to %d keys, separated by commas",
                               keys, CS_SWEEP_KEYS_MAX);
         }
-        axis->keys[axis->n_keys++] = full_key(&sweep->arena, key);
+        key = full_key(&sweep->arena, key);
+        if (is_no_axis(key)) {
+            return cs_err_set(err, CS_E_INPUT, loc, "'%s' cannot be swept: no point of a sweep depends on it",
+                              key);
+        }
+        for (int32_t i = 0; i < axis->n_keys; i++) {
+            if (same_key(axis->keys[i], key)) {
+                return cs_err_set(err, CS_E_INPUT, loc, "'%s' is there twice among the keys '%s'", key, keys);
+            }
+        }
+        axis->keys[axis->n_keys++] = key;
     }
     return CS_OK;
 }
@@ -141,13 +178,81 @@ static cs_status add_tuple(struct cs_sweep *sweep, struct cs_sweep_axis *axis, c
                             axis->n_keys == 1 ? "" : "s", axis->n_keys == 1 ? "" : " separated by colons");
 }
 
-static bool same_keys(const struct cs_sweep_axis *a, const struct cs_sweep_axis *b)
+struct value {
+    const char *text; /* numbers in one spelling */
+    int32_t at;
+};
+
+static int compare_values(const void *a, const void *b)
 {
-    bool same = a->n_keys == b->n_keys;
-    for (int32_t i = 0; i < a->n_keys && same; i++) {
-        same = strcmp(a->keys[i], b->keys[i]) == 0;
+    const struct value *x = a;
+    const struct value *y = b;
+    int order = strcmp(x->text, y->text);
+    return order != 0 ? order : x->at - y->at;
+}
+
+/* Points that would be the same study. `axis->n` counts points. */
+static cs_status check_values(struct cs_sweep *sweep, const struct cs_sweep_axis *axis, struct cs_loc loc,
+                              struct cs_err *err)
+{
+    struct value *sorted = CS_ARENA_NEW(&sweep->arena, struct value, axis->n);
+    for (int32_t v = 0; v < axis->n; v++) {
+        struct cs_strbuf text = {0};
+        for (int32_t k = 0; k < axis->n_keys; k++) {
+            const char *value = axis->values[v * axis->n_keys + k];
+            double number = 0;
+            if (cs_real_parse(value, "a value", CS_NOLOC, &number, NULL) == CS_OK) {
+                cs_strbuf_addf(&text, "%.17g:", number);
+            } else {
+                cs_strbuf_addf(&text, "%s:", value);
+            }
+        }
+        sorted[v] = (struct value){cs_arena_strdup(&sweep->arena, cs_strbuf_str(&text)), v};
+        cs_strbuf_release(&text);
     }
-    return same;
+    qsort(sorted, (size_t)axis->n, sizeof *sorted, compare_values);
+    for (int32_t i = 1; i < axis->n; i++) {
+        if (strcmp(sorted[i - 1].text, sorted[i].text) == 0) {
+            return cs_err_set(err, CS_E_INPUT, loc, "'%s' is swept over '%s' twice (values %d and %d)",
+                              axis->keys[0], axis->values[sorted[i].at * axis->n_keys],
+                              (int)sorted[i - 1].at + 1, (int)sorted[i].at + 1);
+        }
+    }
+    return CS_OK;
+}
+
+/* Which earlier axis the new one replaces: one of the same keys that the study has and the command line gives
+ * anew. sweep->n_axes when it replaces none; an error when a key would be set twice. */
+static cs_status find_place(const struct cs_sweep *sweep, const struct cs_sweep_axis *axis, int32_t *at,
+                            struct cs_loc loc, struct cs_err *err)
+{
+    *at = sweep->n_axes;
+    for (int32_t i = 0; i < sweep->n_axes; i++) {
+        const struct cs_sweep_axis *old = &sweep->axes[i];
+        int32_t n_same = 0;
+        const char *twice = NULL;
+        for (int32_t k = 0; k < axis->n_keys; k++) {
+            for (int32_t o = 0; o < old->n_keys; o++) {
+                if (same_key(axis->keys[k], old->keys[o])) {
+                    n_same++;
+                    twice = axis->keys[k];
+                } else if (holds(axis->keys[k], old->keys[o])) {
+                    return cs_err_set(err, CS_E_INPUT, loc,
+                                      "'%s' would undo '%s', which is swept before it: give it first",
+                                      axis->keys[k], old->keys[o]);
+                }
+            }
+        }
+        if (twice && old->from_study && !axis->from_study && n_same == axis->n_keys &&
+            n_same == old->n_keys) {
+            *at = i;
+        } else if (twice) {
+            return cs_err_set(err, CS_E_INPUT, loc,
+                              "'%s' is swept already%s: give all of its values in one list", twice,
+                              old->from_study && !axis->from_study ? ", together with other keys" : "");
+        }
+    }
+    return CS_OK;
 }
 
 /* Put a finished axis (its values on the heap, counted one by one) into the sweep. */
@@ -156,11 +261,10 @@ static cs_status keep_axis(struct cs_sweep *sweep, struct cs_sweep_axis *axis, s
 {
     int64_t n_points = 1;
     int32_t at = 0;
+    cs_status st = CS_OK;
     axis->values = cs_arena_memdup(&sweep->arena, axis->values, (size_t)axis->n * sizeof *axis->values);
     axis->n /= axis->n_keys;
-    while (at < sweep->n_axes && !same_keys(&sweep->axes[at], axis)) {
-        at++;
-    }
+    CS_TRY(find_place(sweep, axis, &at, loc, err));
     if (at == CS_SWEEP_AXES_MAX) {
         return cs_err_set(err, CS_E_LIMIT, loc, "more than %d swept keys", CS_SWEEP_AXES_MAX);
     }
@@ -170,15 +274,18 @@ static cs_status keep_axis(struct cs_sweep *sweep, struct cs_sweep_axis *axis, s
     if (n_points * axis->n > CS_SWEEP_POINTS_MAX) {
         return cs_err_set(err, CS_E_LIMIT, loc, "the sweep has more than %d points", CS_SWEEP_POINTS_MAX);
     }
+    CS_TRY(check_values(sweep, axis, loc, err));
     sweep->axes[at] = *axis;
     sweep->n_axes += at == sweep->n_axes;
-    return CS_OK;
+out:
+    return st;
 }
 
-cs_status cs_sweep_add(struct cs_sweep *sweep, const char *text, struct cs_loc loc, struct cs_err *err)
+static cs_status add_text(struct cs_sweep *sweep, const char *text, bool from_study, struct cs_loc loc,
+                          struct cs_err *err)
 {
     cs_status st = CS_OK;
-    struct cs_sweep_axis axis = {0};
+    struct cs_sweep_axis axis = {.from_study = from_study};
     int32_t cap = 0;
     const char **heap = NULL;
     const char *equals = strchr(text, '=');
@@ -201,6 +308,11 @@ cs_status cs_sweep_add(struct cs_sweep *sweep, const char *text, struct cs_loc l
 out:
     cs_free(heap ? heap : axis.values);
     return st;
+}
+
+cs_status cs_sweep_add(struct cs_sweep *sweep, const char *text, struct cs_loc loc, struct cs_err *err)
+{
+    return add_text(sweep, text, false, loc, err);
 }
 
 /* ---- the study's block ---- */
@@ -232,12 +344,12 @@ static cs_status read_axis(struct cs_sweep *sweep, const struct cs_yaml_node *ke
                            const struct cs_yaml_node *values, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    struct cs_sweep_axis axis = {0};
+    struct cs_sweep_axis axis = {.from_study = true};
     int32_t cap = 0;
     const char **heap = NULL;
     if (values->kind == CS_YAML_SCALAR) {
-        return cs_sweep_add(sweep, cs_arena_printf(&sweep->arena, "%s=%s", key->text, values->text),
-                            values->loc, err);
+        return add_text(sweep, cs_arena_printf(&sweep->arena, "%s=%s", key->text, values->text), true,
+                        values->loc, err);
     }
     CS_TRY(cs_yaml_want(values, CS_YAML_LIST, key->text, err));
     if (values->n == 0) {
@@ -252,6 +364,26 @@ static cs_status read_axis(struct cs_sweep *sweep, const struct cs_yaml_node *ke
 out:
     cs_free(heap ? heap : axis.values);
     return st;
+}
+
+cs_status cs_sweep_check_set(const struct cs_sweep *sweep, int32_t n_overrides,
+                             const struct cs_override *overrides, struct cs_err *err)
+{
+    for (int32_t a = 0; a < sweep->n_axes; a++) {
+        for (int32_t k = 0; k < sweep->axes[a].n_keys; k++) {
+            const char *key = sweep->axes[a].keys[k];
+            for (int32_t i = 0; i < n_overrides; i++) {
+                if (same_key(key, overrides[i].key) || holds(key, overrides[i].key)) {
+                    return cs_err_set(
+                        err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
+                        "'%s' is set, but the sweep sets '%s' at every point: leave one of them "
+                        "out",
+                        overrides[i].key, key);
+                }
+            }
+        }
+    }
+    return CS_OK;
 }
 
 cs_status cs_sweep_read(struct cs_sweep *sweep, const struct cs_study_source *source, struct cs_err *err)

@@ -229,6 +229,56 @@ START_TEST(test_large_routes)
 }
 END_TEST
 
+/* Trees of so many leaves that they are written for the time it takes to load them: devices that are their
+ * own NICs, or links of the NICs in the root zone. */
+static const struct {
+    enum cs_topology topology;
+    int32_t n_nodes, devices_per_node, leaf_ports;
+    bool switched;
+    bool second;
+} leaves[] = {
+    {CS_TOPOLOGY_FAT_TREE, 520, 8, 32, false, false},
+    {CS_TOPOLOGY_FAT_TREE, 512, 2, 8, true, false},
+    {CS_TOPOLOGY_FAT_TREE, 128, 8, 8, true, false},
+    {CS_TOPOLOGY_FAT_TREE, 900, 7, 16, false, false}, /* a node's devices on two leaves */
+    {CS_TOPOLOGY_FAT_TREE, 390, 14, 14, false, true}, /* a second server type */
+    {CS_TOPOLOGY_RAIL, 800, 8, 16, true, false},
+};
+
+START_TEST(test_many_leaves)
+{
+    static const char *const dead[] = {"hccs0-1"};
+    static const char *const nic[] = {"nic9_link_UP"};
+    struct cs_err err = {0};
+    struct cs_topology_spec spec;
+    cs_topology_spec_init(&spec, cs_catalogue_server(catalogue, "910b-10to1"));
+    cs_topology_spec_use(&spec, leaves[_i].topology);
+    spec.n_nodes = leaves[_i].n_nodes;
+    spec.devices_per_node = leaves[_i].devices_per_node;
+    spec.leaf_ports = leaves[_i].leaf_ports;
+    spec.intra_switched = leaves[_i].switched;
+    spec.oversubscription_frac = 3;
+    if (leaves[_i].second) {
+        spec.second = (struct cs_topology_part){.chip = "910b3",
+                                                .n_nodes = 5,
+                                                .devices_per_node = 4,
+                                                .intra_bytes_per_s = 1e11,
+                                                .intra_latency_s = 1e-6,
+                                                .inter_bytes_per_s = 1e10};
+    }
+    assert_routes(&spec, (uint64_t)_i, 1000);
+    if (!spec.intra_switched && spec.n_nodes == 520) {
+        spec.dead_links = dead;
+        spec.n_dead_links = 1;
+        assert_routes(&spec, 99, 1000);
+    }
+    spec.dead_links = nic;
+    spec.n_dead_links = 1;
+    ck_assert_fails(cs_topology_check(&spec, CS_NOLOC, &err), &err, CS_E_INPUT, 0,
+                    "rank 9 loses all other nodes");
+}
+END_TEST
+
 /* Bisection: every NIC of the first half sends to its counterpart in the second half at once: the one as far
  * from the middle when rows of devices are mirrored, else the one half the cluster on. */
 struct bisection {
@@ -291,9 +341,10 @@ static const struct {
     {CS_TOPOLOGY_FAT_TREE, 8, 64, 4, 1, {0}, 0},  /* one leaf */
     {CS_TOPOLOGY_FAT_TREE, 16, 16, 1, 1, {0}, 0}, /* a spine */
     {CS_TOPOLOGY_FAT_TREE, 16, 16, 4, 4, {0}, 0},
-    {CS_TOPOLOGY_FAT_TREE, 64, 8, 3, 3, {0}, 0}, /* pods under a core */
-    {CS_TOPOLOGY_RAIL, 16, 16, 4, 1, {0}, 0},    /* counterparts share a rail */
-    {CS_TOPOLOGY_RAIL, 16, 8, 4, 4, {0}, 0},     /* and here they do not */
+    {CS_TOPOLOGY_FAT_TREE, 64, 8, 3, 3, {0}, 0},  /* pods under a core */
+    {CS_TOPOLOGY_FAT_TREE, 128, 8, 3, 3, {0}, 0}, /* NPUs that are their own NICs */
+    {CS_TOPOLOGY_RAIL, 16, 16, 4, 1, {0}, 0},     /* counterparts share a rail */
+    {CS_TOPOLOGY_RAIL, 16, 8, 4, 4, {0}, 0},      /* and here they do not */
     {CS_TOPOLOGY_SUPERNODE, 16, 64, 1, 1, {0}, 0},
     {CS_TOPOLOGY_TORUS, 2, 64, 1, 1, {0}, 0}, /* the two directions of a ring of two meet: all of the NICs'
                                                  rate */
@@ -610,6 +661,7 @@ static Suite *topology_suite(void)
     tcase_set_timeout(tcase, 0); /* ctest has one */
     tcase_add_test(tcase, test_random_routes);
     tcase_add_test(tcase, test_large_routes);
+    tcase_add_loop_test(tcase, test_many_leaves, 0, (int)(sizeof leaves / sizeof *leaves));
     tcase_add_loop_test(tcase, test_bisection, 0, CS_COUNT(bisections));
     tcase_add_test(tcase, test_detours);
     tcase_add_test(tcase, test_torus_detour);

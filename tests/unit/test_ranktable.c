@@ -80,6 +80,32 @@ START_TEST(test_load_v12)
 }
 END_TEST
 
+/* Cards that the platform's servers do not have, and servers of which the table lists some cards only. */
+START_TEST(test_card_numbers)
+{
+    struct cs_err err = {0};
+    struct cs_ranktable table = {0};
+    int32_t devices[16] = {0};
+    ck_assert_ok(cs_ranktable_load(&table, GOOD "/hccl_2s_16p.json", &err), &err);
+    struct cs_ranktable_rank ranks[16];
+    memcpy(ranks, table.ranks, sizeof ranks);
+    table.ranks = ranks;
+    ranks[9].device_id = 77;
+    ck_assert_fails(
+        cs_ranktable_devices(&table, &platform, devices, &err), &err, CS_E_INPUT, 60,
+        "server_list[1].device[1].device_id is 77, but node 1 of platform '910b-8x8' has the cards "
+        "0 to 7");
+    ck_assert_str_eq(err.file, GOOD "/hccl_2s_16p.json");
+    table.n_ranks = 2; /* two cards of the second half */
+    ranks[0].device_id = 6;
+    ranks[1].device_id = 4;
+    ck_assert_ok(cs_ranktable_devices(&table, &platform, devices, &err), &err);
+    ck_assert_int_eq(devices[0], 6);
+    ck_assert_int_eq(devices[1], 4);
+    cs_ranktable_release(&table);
+}
+END_TEST
+
 START_TEST(test_bad)
 {
     char row[512];
@@ -219,6 +245,7 @@ static Suite *ranktable_suite(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_load_v10);
     tcase_add_test(tcase, test_load_v12);
+    tcase_add_test(tcase, test_card_numbers);
     tcase_add_test(tcase, test_bad);
     tcase_add_test(tcase, test_write);
     tcase_add_test(tcase, test_check);

@@ -77,6 +77,13 @@ static const struct {
     {"nodes=1..x", CS_E_INPUT, "FROM..TO"},
     {"nodes=1..1000000", CS_E_LIMIT, "more than"},
     {"a,b,c,d,e=1:2:3:4:5", CS_E_INPUT, "keys"},
+    {"nodes=2,2", CS_E_INPUT, "'platform.nodes' is swept over '2' twice (values 1 and 2)"},
+    {"nodes=2,4,2.0", CS_E_INPUT, "twice (values 1 and 3)"},
+    {"nodes,global_batch=2:8,2:8", CS_E_INPUT, "twice"},
+    {"nodes,nodes=1:2", CS_E_INPUT, "'platform.nodes' is there twice among the keys"},
+    {"strategy.mp,strategy.tp=1:2", CS_E_INPUT, "'strategy.tp' is there twice"},
+    {"plan.tokens=1G,2G", CS_E_INPUT, "'plan.tokens' cannot be swept"},
+    {"sweep.upgrades=true,false", CS_E_INPUT, "'sweep.upgrades' cannot be swept"},
 };
 
 START_TEST(test_bad_axis)
@@ -94,9 +101,7 @@ START_TEST(test_points_are_the_product)
     struct cs_err err = {0};
     struct cs_sweep sweep = {0};
     ck_assert_ok(cs_sweep_add(&sweep, "nodes,global_batch=8:64,16:128", CS_NOLOC, &err), &err);
-    ck_assert_ok(cs_sweep_add(&sweep, "ratio=1,2,3", CS_NOLOC, &err), &err);
-    ck_assert_ok(cs_sweep_add(&sweep, "ratio=1,5", CS_NOLOC, &err),
-                 &err); /* in the place of the one before */
+    ck_assert_ok(cs_sweep_add(&sweep, "ratio=1,5", CS_NOLOC, &err), &err);
     ck_assert_int_eq(cs_sweep_n_points(&sweep), 4);
     const struct cs_point_spec *specs = cs_sweep_specs(&sweep);
     ck_assert_int_eq(specs[3].n_overrides, 3);
@@ -106,6 +111,31 @@ START_TEST(test_points_are_the_product)
     ck_assert_str_eq(specs[1].overrides[0].value, "8");
     ck_assert_int_eq(cs_sweep_value(&sweep, 2, 0), 1);
     ck_assert_int_eq(cs_sweep_value(&sweep, 2, 1), 0);
+    cs_sweep_release(&sweep);
+}
+END_TEST
+
+/* What would be said twice. */
+START_TEST(test_twice)
+{
+    struct cs_err err = {0};
+    struct cs_sweep sweep = {0};
+    struct cs_override set[] = {{"training.seq_length", "4096", false}, {"platform", "910b-8x8", true}};
+    ck_assert_ok(cs_sweep_add(&sweep, "nodes=1,2", CS_NOLOC, &err), &err);
+    ck_assert_fails(cs_sweep_add(&sweep, "nodes=4", CS_NOLOC, &err), &err, CS_E_INPUT, 0,
+                    "'platform.nodes' is swept already");
+    err = (struct cs_err){0};
+    ck_assert_fails(cs_sweep_add(&sweep, "nodes,ratio=4:1", CS_NOLOC, &err), &err, CS_E_INPUT, 0,
+                    "'platform.nodes' is swept already");
+    err = (struct cs_err){0};
+    ck_assert_fails(cs_sweep_add(&sweep, "platform=910b-8x8,cloudmatrix384", CS_NOLOC, &err), &err,
+                    CS_E_INPUT, 0, "'platform' would undo 'platform.nodes'");
+    ck_assert_int_eq(sweep.n_axes, 1);
+    ck_assert_ok(cs_sweep_check_set(&sweep, 2, set, &err), &err);
+    set[0].key = "platform.nodes";
+    err = (struct cs_err){0};
+    ck_assert_fails(cs_sweep_check_set(&sweep, 2, set, &err), &err, CS_E_INPUT, 0,
+                    "the sweep sets 'platform.nodes' at every point");
     cs_sweep_release(&sweep);
 }
 END_TEST
@@ -124,6 +154,11 @@ START_TEST(test_block)
     ck_assert_str_eq(sweep.strategy, "mp=8");
     ck_assert(!sweep.upgrades);
     ck_assert_str_eq(sweep.axes[2].values[3], "32");
+    ck_assert_ok(cs_sweep_add(&sweep, "nodes=4", CS_NOLOC, &err), &err); /* instead of the study's */
+    ck_assert_int_eq(cs_sweep_n_points(&sweep), 6);
+    ck_assert_str_eq(sweep.axes[0].values[0], "4");
+    ck_assert_fails(cs_sweep_add(&sweep, "seq_length=1024", CS_NOLOC, &err), &err, CS_E_INPUT, 0,
+                    "'training.seq_length' is swept already, together with other keys");
     cs_sweep_release(&sweep);
 }
 END_TEST
@@ -306,6 +341,42 @@ START_TEST(test_slower_says_why)
 }
 END_TEST
 
+/* A cluster that fails more often than it can write a checkpoint is never done, whatever its size; it is not
+ * the fastest of anything, costs nothing that is known, and says why. */
+START_TEST(test_never_done)
+{
+    struct cs_plan_cluster clusters[] = {
+        {.family = "f", .size = "1", .node_price_per_h = 10, .node_power_w = 1, .node_mtbf_s = 86400},
+        {.family = "f", .size = "1000", .node_price_per_h = 10, .node_power_w = 1, .node_mtbf_s = 86400}};
+    struct cs_plan plan = {.n_tokens = 1e6,
+                           .deadline_s = 1e9,
+                           .budget = 1e12,
+                           .checkpoint_s = 600,
+                           .restart_s = 900,
+                           .n_clusters = 2,
+                           .clusters = clusters};
+    struct cs_point points[2] = {
+        {.outcome = CS_OUTCOME_OK, .simulated = true, .n_nodes = 1, .n_devices = 8},
+        {.outcome = CS_OUTCOME_OK, .simulated = true, .n_nodes = 1000, .n_devices = 8000}};
+    struct cs_plan_row rows[2];
+    struct cs_plan_answer answer = {.rows = rows};
+    points[0].metrics.tokens_per_s = 100;
+    points[1].metrics.tokens_per_s = 100000;
+    cs_plan_answer(&plan, points, &answer);
+    ck_assert(!rows[0].never && rows[0].meets);
+    ck_assert(rows[1].never && rows[1].works && !rows[1].meets);
+    ck_assert(isinf(rows[1].time_s) && isnan(rows[1].cost) && isnan(rows[1].energy_j));
+    ck_assert_msg(strstr(rows[1].note, "never done: a failure every 1.44 min") != NULL, "%s", rows[1].note);
+    ck_assert_int_eq(answer.fastest, 0);
+    ck_assert_int_eq(answer.smallest, 0);
+    clusters[0] = clusters[1];
+    points[0] = points[1];
+    cs_plan_answer(&plan, points, &answer);
+    ck_assert_int_eq(answer.fastest, -1);
+    ck_assert_int_eq(answer.smallest, -1);
+}
+END_TEST
+
 static const struct {
     const char *text;
     int line;
@@ -322,6 +393,14 @@ static const struct {
     {"plan: {tokens: 1G, deadline: 3d, clusters: [{nodes: [1, x]}]}\n", 5, "nodes"},
     {"plan: {tokens: 1G, budget: 5, clusters: [{nodes: 1}]}\n", 5, "node_price_per_hour"},
     {"plan: {tokens: 1G, deadline: 3d, clusters: [{nodes: 1, node_mtbf: 3d}]}\n", 5, "checkpoint"},
+    {"plan: {tokens: 1G, deadline: 0s, clusters: [{nodes: 1}]}\n", 5, "'deadline' must be above 0"},
+    {"plan: {tokens: 1G, deadline: 3d, failures: {node_mtbf: 1d, checkpoint: 1s, interval: 0s}}\n", 5,
+     "'interval' must be above 0"},
+    {"plan: {tokens: 1G, deadline: 3d, failures: {node_mtbf: 1d, checkpoint: 0s}}\n", 5,
+     "'checkpoint' must be above 0"},
+    {"plan: {tokens: 1G, deadline: 3d, failures: {node_mtbf: 0s, checkpoint: 1s}}\n", 5,
+     "'node_mtbf' must be above 0"},
+    {"plan: {tokens: 1G, deadline: 3d, failures: {interval: 1h}}\n", 5, "what a 'checkpoint' costs"},
     {"plan: {tokens: 1G, dedline: 3d}\n", 5, "did you mean 'deadline'"},
 };
 
@@ -347,10 +426,12 @@ static Suite *sweep_suite(void)
     tcase_add_loop_test(tcase, test_good_axis, 0, (int)(sizeof good_axes / sizeof *good_axes));
     tcase_add_loop_test(tcase, test_bad_axis, 0, (int)(sizeof bad_axes / sizeof *bad_axes));
     tcase_add_test(tcase, test_points_are_the_product);
+    tcase_add_test(tcase, test_twice);
     tcase_add_test(tcase, test_block);
     tcase_add_test(tcase, test_only_what_is_used_matters);
     tcase_add_test(tcase, test_plan_is_brute_force);
     tcase_add_test(tcase, test_slower_says_why);
+    tcase_add_test(tcase, test_never_done);
     tcase_add_loop_test(tcase, test_bad_plan, 0, (int)(sizeof bad_plans / sizeof *bad_plans));
     suite_add_tcase(suite, tcase);
     return suite;

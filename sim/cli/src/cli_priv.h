@@ -9,6 +9,7 @@
 
 #include "cs/base/json.h"
 #include "cs/reports/json.h"
+#include "cs/reports/points.h"
 #include "cs/strategies/search.h"
 
 #include <argp.h> /* GNU: needs _GNU_SOURCE, which this room's CMakeLists.txt defines */
@@ -161,6 +162,9 @@ void cs__progress_init(struct cs__progress *progress, const struct cs__output_ar
 void cs__progress_show(void *context, const struct cs_search_progress *state);
 /** The same for points of a sweep: a cs_points_progress_fn. */
 void cs__points_progress_show(void *context, int32_t n_done, int32_t n_points, double elapsed_s);
+/** Open the store of a sweep or plan (path NULL: none) and say which of its lines are not used. */
+CS_MUST_CHECK cs_status cs__points_store_open(struct cs_point_store **store, const char *path,
+                                              struct cs_err *err);
 /** End the bar's line if it is open. */
 void cs__progress_end(struct cs__progress *progress);
 

@@ -137,9 +137,7 @@ int cs__cmd_plan(int argc, char **argv)
         .path = args.study.study, .n_overrides = args.study.n_overrides, .overrides = args.study.overrides};
     CS_TRY(cs__data_dir(&arena, &source.data_dir, &err));
     CS_TRY(cs_plan_read(&plan, &source, &err));
-    if (args.store) {
-        CS_TRY(cs_point_store_open(&store, args.store, &err));
-    }
+    CS_TRY(cs__points_store_open(&store, args.store, &err));
     cs__progress_init(&progress, &args.output);
     struct cs_points_options options = {.source = &source,
                                         .run = args.run.options,

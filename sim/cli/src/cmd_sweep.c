@@ -101,6 +101,21 @@ void cs__points_progress_show(void *context, int32_t n_done, int32_t n_points, d
     progress->next_s = elapsed_s + (progress->bar ? 0.1 : 10);
 }
 
+cs_status cs__points_store_open(struct cs_point_store **store, const char *path, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (path) {
+        CS_TRY(cs_point_store_open(store, path, err));
+        int32_t n = cs_point_store_n_dropped(*store);
+        if (n > 0) {
+            (void)fprintf(stderr, "clustersim: warning: %s: %d line%s no whole point and %s not used\n", path,
+                          (int)n, n == 1 ? " is" : "s are", n == 1 ? "is" : "are");
+        }
+    }
+out:
+    return st;
+}
+
 /* The sweep of the study, with what the command line says on top. */
 static cs_status read_sweep(struct cs_sweep *sweep, const struct sweep_args *args,
                             const struct cs_study_source *source, struct cs_err *err)
@@ -117,7 +132,9 @@ static cs_status read_sweep(struct cs_sweep *sweep, const struct sweep_args *arg
         st = cs_err_set(
             err, CS_E_INPUT, CS_NOLOC,
             "nothing is swept: give the study a 'sweep' block with 'over', or use --over KEY=LIST");
+        goto out;
     }
+    CS_TRY(cs_sweep_check_set(sweep, source->n_overrides, source->overrides, err));
 out:
     return st;
 }
@@ -186,9 +203,7 @@ int cs__cmd_sweep(int argc, char **argv)
         .path = args.study.study, .n_overrides = args.study.n_overrides, .overrides = args.study.overrides};
     CS_TRY(cs__data_dir(&arena, &source.data_dir, &err));
     CS_TRY(read_sweep(&sweep, &args, &source, &err));
-    if (args.store) {
-        CS_TRY(cs_point_store_open(&store, args.store, &err));
-    }
+    CS_TRY(cs__points_store_open(&store, args.store, &err));
     cs__progress_init(&progress, &args.output);
     struct cs_points_options options = {.source = &source,
                                         .strategy = sweep.strategy,

@@ -15,6 +15,7 @@
 struct cs_ranktable_rank {
     int32_t server;        /* index in the file's server_list */
     int32_t device_id;     /* card within the server */
+    int32_t listed;        /* index in the server's device list */
     const char *device_ip; /* of its NIC; "" when the file has none */
 };
 
@@ -27,6 +28,7 @@ struct cs_ranktable_server {
 /** Open record in its own arena. Zero-initialised is empty. */
 struct cs_ranktable {
     struct cs_arena arena;
+    const char *path;    /* of the file */
     const char *version; /* "1.0" or "1.2" */
     int32_t n_ranks;
     const struct cs_ranktable_rank *ranks; /* in rank order */
@@ -39,15 +41,15 @@ struct cs_ranktable {
 
 /** Does the file look like a rank table (its name ends in .json)? For `platform: FILE` in a study. */
 bool cs_ranktable_is_path(const char *path);
-/** Read a rank table. CS_E_INPUT names the place in the file ("server_list[0].device[3].rank_id"): wrong or
- *  missing keys, rank ids that are not 0 .. n-1, a card or server given twice, counts that do not add up, a
- *  status other than "completed". */
+/** Read a rank table. CS_E_INPUT with the line, names the place ("server_list[0].device[3].rank_id"): wrong
+ * or missing keys, rank ids that are not 0 .. n-1, a card, its address or a server given twice, counts that
+ * do not add up, a status other than "completed". */
 CS_MUST_CHECK cs_status cs_ranktable_load(struct cs_ranktable *table, const char *path, struct cs_err *err);
 void cs_ranktable_release(struct cs_ranktable *table);
 
 /** Platform devices of the ranks: rank r runs on device_of_rank[r] (n_ranks entries, the caller's). Server i
- * of the table is node i; its cards, in ascending device_id, are that node's devices in order. CS_E_INPUT
- * when a node has fewer devices than the table lists. */
+ * of the table is node i, its card device_id that node's device of this index. CS_E_INPUT with the table's
+ * line for a card that the node does not have; without one when there are fewer nodes than servers. */
 CS_MUST_CHECK cs_status cs_ranktable_devices(const struct cs_ranktable *table,
                                              const struct cs_platform *platform, int32_t *device_of_rank,
                                              struct cs_err *err);

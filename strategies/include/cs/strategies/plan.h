@@ -44,8 +44,8 @@ struct cs_plan {
  *      - {server: 910b-10to1, topology: [fat-tree, rail], nodes: [8, 16, 32], node_price_per_hour: 12,
  *         node_power: 5.6kW, node_mtbf: 200d}
  *  The keys of a cluster are those of a described platform; lists multiply. CS_E_INPUT with file and line: no
- *  tokens, neither deadline nor budget, no clusters, a budget but a cluster without price, node_mtbf without
- *  checkpoint. */
+ *  tokens, neither deadline nor budget, no clusters, a budget but a cluster without price, node_mtbf or
+ *  interval without checkpoint, a time of 0. */
 CS_MUST_CHECK cs_status cs_plan_read(struct cs_plan *plan, const struct cs_study_source *source,
                                      struct cs_err *err);
 void cs_plan_release(struct cs_plan *plan);
@@ -54,11 +54,16 @@ const struct cs_point_spec *cs_plan_specs(struct cs_plan *plan);
 
 #define CS_PLAN_NOTE_MAX 256
 #define CS_PLAN_INTERVALS 20000
+/** Below this share of useful time a cluster never finishes: the centuries that the closed form gives say
+ * nothing. */
+#define CS_PLAN_GOODPUT_MIN 1e-3
 
 /** One cluster's answer. A plain value; what is not known is NaN. */
 struct cs_plan_row {
     bool works;                    /* a strategy fits */
     bool meets;                    /* deadline and budget */
+    bool never;                    /* nearly all time goes into failures: time_s is infinite, cost and energy
+                                      are unknown, `note` says why */
     double mtbf_s;                 /* of the cluster */
     double interval_s;             /* between checkpoints; infinity without failures */
     double goodput_frac;           /* Daly's closed form; 1 without failures */

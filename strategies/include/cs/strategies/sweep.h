@@ -14,6 +14,7 @@
 /** Keys of a study that take their values together: value v of key k is values[v * n_keys + k], as YAML text.
  */
 struct cs_sweep_axis {
+    bool from_study; /* of its `sweep` block, not added */
     int32_t n_keys;
     const char *keys[CS_SWEEP_KEYS_MAX];
     int32_t n;
@@ -33,8 +34,10 @@ struct cs_sweep {
  * the short names nodes, devices, topology, ratio, oversubscription, chip, server, seq_length, global_batch;
  * several keys that move together are separated by commas, and their values by colons:
  * "nodes,global_batch=8:256,16:512". LIST is values separated by commas, or numbers FROM..TO in steps of
- * +STEP (1 when left out) or *FACTOR. An axis with the same keys is replaced. CS_E_INPUT at `loc`, CS_E_LIMIT
- * for too many points. */
+ * +STEP (1 when left out) or *FACTOR. An axis of the study's block with the same keys is replaced. CS_E_INPUT
+ * at `loc`: a key or a value that is there twice, a key that would undo an earlier one ("platform" after
+ * "platform.nodes"), a key of the blocks `plan` and `sweep`, on which no point depends; CS_E_LIMIT for too
+ * many points. */
 CS_MUST_CHECK cs_status cs_sweep_add(struct cs_sweep *sweep, const char *text, struct cs_loc loc,
                                      struct cs_err *err);
 /** Read the study's `sweep` block: {over: {KEY: [values] or "1..20+1"}, strategy: best or text, upgrades:
@@ -42,6 +45,9 @@ CS_MUST_CHECK cs_status cs_sweep_add(struct cs_sweep *sweep, const char *text, s
  */
 CS_MUST_CHECK cs_status cs_sweep_read(struct cs_sweep *sweep, const struct cs_study_source *source,
                                       struct cs_err *err);
+/** CS_E_INPUT for a setting of the command line that the sweep would replace at every point. */
+CS_MUST_CHECK cs_status cs_sweep_check_set(const struct cs_sweep *sweep, int32_t n_overrides,
+                                           const struct cs_override *overrides, struct cs_err *err);
 void cs_sweep_release(struct cs_sweep *sweep);
 
 /** Points: the product of the axes' sizes, 1 without an axis. */
