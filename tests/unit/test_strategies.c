@@ -317,8 +317,8 @@ START_TEST(the_shipped_study_is_enumerated)
     ck_assert_ok(cs_study_load(&study, &source, &err), &err);
     ck_assert_ok(cs_space_build(&space, &study, &err), &err);
     check_space(&space, 64);
-    /* 4 mp x 4 pp and mp 64; op 1 2 4 dp, zero 3, sp 2, schedule 2, micro-batch 3, recompute 3 */
-    ck_assert_int_eq(space.n_combinations, 17 * 4 * 3 * 2 * 2 * 3 * 3);
+    /* 4 mp x 4 pp and mp 64; op 1 2 4 dp, zero 3, sp 2, schedule 4, vpp 3, micro-batch 4, recompute 3, every order */
+    ck_assert_int_eq(space.n_combinations, 17 * 4 * 3 * 2 * 4 * 3 * 4 * 3 * 24);
     cs_space_release(&space);
     cs_space_release(&space);
     cs_study_release(&study);
