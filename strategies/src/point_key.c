@@ -58,6 +58,8 @@ static uint64_t hash_search(uint64_t hash, const struct cs_study *study)
     }
     hash = cs_hash_real(hash, search->device_hour_cost);
     hash = cs_hash_real(hash, study->constraints.memory_margin);
+    hash = cs_hash_real(hash, study->constraints.min_device_use_frac);
+    hash = cs_hash_real(hash, study->constraints.min_memory_use_frac);
     return cs_hash_real(hash, study->constraints.cross_node_comm_frac);
 }
 
