@@ -21,6 +21,22 @@ static const char *any_key_text(const struct cs_strategy *strategy, int32_t key,
     return buf[0] ? buf : "none";
 }
 
+/* What changing the key does to the step time. */
+static const char *change_text(const struct cs_neighbour *n, char *buf, size_t buf_bytes)
+{
+    char memory[32];
+    if (n->outcome == CS_OUTCOME_OOM) {
+        (void)snprintf(buf, buf_bytes, "does not fit (%s)",
+                       cs_units_format((double)n->peak_memory_bytes, CS_UNIT_BYTES, memory, sizeof memory));
+    } else if (isnan(n->loss_frac)) {
+        (void)snprintf(buf, buf_bytes, n->outcome == CS_OUTCOME_REJECTED ? "breaks a constraint" : "failed");
+    } else {
+        (void)snprintf(buf, buf_bytes, "%+7.2f %% step time%s", 100 * n->loss_frac,
+                       n->outcome == CS_OUTCOME_OK ? "" : ", but it breaks a constraint");
+    }
+    return buf;
+}
+
 static void print_neighbours(FILE *out, const struct cs_search_report *report, const struct cs_explanation *e)
 {
     const struct cs_strategy *winner = strategy_of(report, report->result->ranking[0].candidate);
@@ -29,10 +45,11 @@ static void print_neighbours(FILE *out, const struct cs_search_report *report, c
         const struct cs_neighbour *n = &e->neighbours[i];
         char from[CS__LIST_TEXT_MAX];
         char to[CS__LIST_TEXT_MAX];
-        (void)fprintf(out, "  %-12s %14s -> %-14s %+7.2f %% step time%s\n", cs_strategy_keys[n->key],
+        char change[96];
+        (void)fprintf(out, "  %-12s %14s -> %-14s %s\n", cs_strategy_keys[n->key],
                       any_key_text(winner, n->key, from, sizeof from),
                       any_key_text(strategy_of(report, n->candidate), n->key, to, sizeof to),
-                      100 * n->loss_frac, n->outcome == CS_OUTCOME_OK ? "" : ", but it breaks a constraint");
+                      change_text(n, change, sizeof change));
     }
 }
 
@@ -56,7 +73,9 @@ static void print_robustness(FILE *out, const struct cs_search_report *report, c
         }
         (void)snprintf(label, sizeof label, "  %-24s %+4.0f %%  ", s->what, 100 * (s->factor - 1));
         (void)snprintf(text, sizeof text, "rank %lld%s", (long long)s->rank, of);
-        if (s->rank > 1) {
+        if (s->rank == 0) {
+            (void)snprintf(text, sizeof text, "not known: the best has no closed form");
+        } else if (s->rank > 1) {
             (void)snprintf(text, sizeof text, "rank %lld%s, %.2f %% behind %s", (long long)s->rank, of,
                            100 * s->lost_frac,
                            cs_strategy_format(strategy_of(report, s->best), better, sizeof better));
@@ -69,13 +88,25 @@ static void print_front(FILE *out, const struct cs_search_report *report, const 
 {
     char memory[32];
     char strategy[CS_STRATEGY_TEXT_MAX];
-    (void)fputs("\nless memory for more time (of strategies with a closed form nothing is both faster "
-                "and smaller; on one cluster cost is time)\n",
-                out);
+    char algorithms[128];
+    char label[64];
+    char text[CS_STRATEGY_TEXT_MAX + 192];
+    (void)snprintf(text, sizeof text,
+                   e->front_is_whole ? "nothing that fits is both faster and smaller (%lld simulated for it)"
+                                     : "of what the search simulated nothing is both faster and smaller",
+                   (long long)e->n_front_simulated);
+    (void)fputs("\nless memory for more time: on one cluster cost is time\n", out);
+    cs__paragraph(out, "  ", text);
     for (int64_t i = 0; i < e->n_front; i++) {
-        (void)fprintf(out, "  %10.4g s  %10s  %s\n", e->front_s[i],
-                      cs_units_format((double)e->front_bytes[i], CS_UNIT_BYTES, memory, sizeof memory),
-                      cs_strategy_format(strategy_of(report, e->front[i]), strategy, sizeof strategy));
+        const struct cs_front_point *point = &e->front[i];
+        (void)snprintf(label, sizeof label, "  %10.4g s  %10s  ", point->time_s,
+                       cs_units_format((double)point->memory_bytes, CS_UNIT_BYTES, memory, sizeof memory));
+        (void)snprintf(
+            text, sizeof text, "%s%s%s",
+            cs_strategy_format(strategy_of(report, point->candidate), strategy, sizeof strategy),
+            cs__algorithms_text(report->study, point->algorithm_set, algorithms, sizeof algorithms),
+            point->simulated ? "" : " (closed form, at least)");
+        cs__paragraph(out, label, text);
     }
 }
 
@@ -144,11 +175,13 @@ json_t *cs_report_explain_json(const struct cs_search_report *report, const stru
     json_t *robustness = json_array();
     json_t *front = json_array();
     double cost_per_s = report->study->search.device_hour_cost * report->study->platform.n_devices / 3600;
+    bool has_cost = report->study->search.device_hour_cost > 0;
     for (int32_t i = 0; i < e->n_neighbours; i++) {
         const struct cs_neighbour *n = &e->neighbours[i];
-        json_t *entry = json_pack("{s:s, s:o, s:s, s:f}", "key", cs_strategy_keys[n->key], "strategy",
+        json_t *entry = json_pack("{s:s, s:o, s:s, s:o}", "key", cs_strategy_keys[n->key], "strategy",
                                   cs_report_strategy_json(strategy_of(report, n->candidate)), "status",
-                                  cs_outcome_names[n->outcome], "step_time_change", n->loss_frac);
+                                  cs_outcome_names[n->outcome], "step_time_change",
+                                  isnan(n->loss_frac) ? json_null() : json_real(n->loss_frac));
         (void)json_array_append_new(neighbours, entry);
     }
     for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
@@ -160,10 +193,12 @@ json_t *cs_report_explain_json(const struct cs_search_report *report, const stru
         (void)json_array_append_new(robustness, entry);
     }
     for (int64_t i = 0; i < e->n_front; i++) {
+        const struct cs_front_point *point = &e->front[i];
         json_t *entry =
-            json_pack("{s:f, s:f, s:I, s:o}", "iteration_time_s", e->front_s[i], "cost_per_step",
-                      cost_per_s * e->front_s[i], "peak_memory_bytes", (json_int_t)e->front_bytes[i],
-                      "strategy", cs_report_strategy_json(strategy_of(report, e->front[i])));
+            json_pack("{s:f, s:o, s:I, s:b, s:o}", "iteration_time_s", point->time_s, "cost_per_step",
+                      has_cost ? json_real(cost_per_s * point->time_s) : json_null(), "peak_memory_bytes",
+                      (json_int_t)point->memory_bytes, "simulated", (int)point->simulated, "strategy",
+                      cs_report_strategy_json(strategy_of(report, point->candidate)));
         (void)json_array_append_new(front, entry);
     }
     json_t *object =

@@ -45,16 +45,13 @@ static const struct cs_strategy *strategy_of(const struct cs_search_report *repo
     return &report->space->candidates[report->result->ranking[rank].candidate].strategy;
 }
 
-/* " all-reduce=ring": what the study's lists of algorithms became for a ranked strategy; "" without lists. */
-static const char *algorithms_text(const struct cs_search_report *report, int64_t rank, char *buf,
-                                   size_t buf_bytes)
+const char *cs__algorithms_text(const struct cs_study *study, int32_t set, char *buf, size_t buf_bytes)
 {
-    const struct cs_study *study = report->study;
     enum cs_algorithm algorithm[CS_N_COLLS];
     size_t used = 0;
     buf[0] = '\0';
     memcpy(algorithm, study->runtime.algorithm, sizeof algorithm);
-    cs_study_algorithm_set(study, report->result->ranking[rank].algorithm_set, algorithm);
+    cs_study_algorithm_set(study, set, algorithm);
     for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
         if (study->runtime.choices[coll] && used < buf_bytes) {
             int n = snprintf(buf + used, buf_bytes - used, " %s=%s", cs_coll_names[coll],
@@ -63,6 +60,12 @@ static const char *algorithms_text(const struct cs_search_report *report, int64_
         }
     }
     return buf;
+}
+
+static const char *algorithms_text(const struct cs_search_report *report, int64_t rank, char *buf,
+                                   size_t buf_bytes)
+{
+    return cs__algorithms_text(report->study, report->result->ranking[rank].algorithm_set, buf, buf_bytes);
 }
 
 static const char *tie_mark(const struct cs_search_report *report, int64_t i)

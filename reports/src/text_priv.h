@@ -16,6 +16,9 @@ const char *cs__key_text(const struct cs_strategy *strategy, enum cs_key key, ch
 /** A number for each place, "5/6/6/5"; "" for none; returns buf. */
 #define CS__LIST_TEXT_MAX (4 * CS_PLACES_MAX + 8)
 char *cs__list_text(const struct cs_per_place *list, char *buf, size_t buf_bytes);
+/** " all-reduce=ring": what the study's lists of algorithms are in a set (cs_study_algorithm_set); "" without
+ *  lists; returns buf. */
+const char *cs__algorithms_text(const struct cs_study *study, int32_t set, char *buf, size_t buf_bytes);
 /** Write `text`, emphasised when `color`. */
 void cs__emphasise(FILE *out, bool color, enum cs__emphasis emphasis, const char *text);
 /** "warning: TEXT" on a line. */

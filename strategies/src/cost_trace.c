@@ -9,12 +9,58 @@
 #include <math.h>
 #include <string.h>
 
+/** A trace that is measured, and what many of its operations share. */
+struct measured {
+    struct cs_cost *cost;
+    const struct cs_trace *trace;
+    const struct cs_chip *chip; /* whose times are kept; NULL = none yet */
+    double *op_s;               /* per trace->costs, NaN = not asked yet */
+    enum cs_cost_group *groups; /* per trace->comms; CS_N_COST_GROUPS = not counted */
+};
+
+static void measured_init(struct measured *m, struct cs_cost *cost, const struct cs_trace *trace)
+{
+    *m = (struct measured){.cost = cost, .trace = trace};
+    m->op_s = cs_calloc((size_t)trace->n_costs + 1, sizeof *m->op_s);
+    m->groups = cs_calloc((size_t)trace->n_comms + 1, sizeof *m->groups);
+    for (int32_t i = 0; i < trace->n_comms; i++) {
+        const char *name = trace->comms[i].name;
+        m->groups[i] = strcmp(name, "tp") == 0   ? CS_COST_TP
+                       : strcmp(name, "cp") == 0 ? CS_COST_CP
+                                                 : CS_N_COST_GROUPS;
+    }
+}
+
+static void measured_release(struct measured *m)
+{
+    cs_free(m->op_s);
+    cs_free(m->groups);
+}
+
+/* Stages may sit on different chips. */
+static void take_chip(struct measured *m, const struct cs_chip *chip)
+{
+    if (m->chip != chip) {
+        m->chip = chip;
+        for (int32_t i = 0; i < m->trace->n_costs; i++) {
+            m->op_s[i] = (double)NAN;
+        }
+    }
+}
+
+static double op_time_s(struct measured *m, int32_t cost)
+{
+    if (isnan(m->op_s[cost])) {
+        m->op_s[cost] = cs_chip_op_time_s(m->chip, &m->trace->costs[cost]) / m->cost->scale.compute;
+    }
+    return m->op_s[cost];
+}
+
 /* The group of a collective that is counted; CS_N_COST_GROUPS for others. */
-static enum cs_cost_group group_of(const struct cs_trace *trace, const struct cs_op *op)
+static enum cs_cost_group group_of(const struct measured *m, const struct cs_op *op)
 {
     bool blocks = op->type == CS_OP_COLLECTIVE && op->stream == CS_STREAM_COMPUTE;
-    const char *name = blocks ? trace->comms[op->comm].name : "";
-    return strcmp(name, "tp") == 0 ? CS_COST_TP : strcmp(name, "cp") == 0 ? CS_COST_CP : CS_N_COST_GROUPS;
+    return blocks ? m->groups[op->comm] : CS_N_COST_GROUPS;
 }
 
 static void add_coll(struct cs__trace_block *out, enum cs_cost_group group, const struct cs_op *op)
@@ -29,21 +75,20 @@ static void add_coll(struct cs__trace_block *out, enum cs_cost_group group, cons
     out->colls[out->n_colls++] = (struct cs__trace_coll){group, (enum cs_coll)op->coll, op->bytes, 1};
 }
 
-static void take_block(struct cs_cost *cost, const struct cs_trace *trace, const struct cs_block *block,
-                       const struct cs_chip *chip, struct cs__trace_block *out)
+static void take_block(struct measured *m, const struct cs_block *block, struct cs__trace_block *out)
 {
     int32_t n_colls = 0;
     for (int32_t i = 0; i < block->n_ops; i++) {
-        n_colls += group_of(trace, &block->ops[i]) != CS_N_COST_GROUPS;
+        n_colls += group_of(m, &block->ops[i]) != CS_N_COST_GROUPS;
     }
-    out->colls = CS_ARENA_NEW(&cost->arena, struct cs__trace_coll, n_colls + 1);
+    out->colls = CS_ARENA_NEW(&m->cost->arena, struct cs__trace_coll, n_colls + 1);
     for (int32_t i = 0; i < block->n_ops; i++) {
         const struct cs_op *op = &block->ops[i];
-        enum cs_cost_group group = group_of(trace, op);
+        enum cs_cost_group group = group_of(m, op);
         if (group != CS_N_COST_GROUPS) {
             add_coll(out, group, op);
         } else if (op->type == CS_OP_COMPUTE && op->stream == CS_STREAM_COMPUTE) {
-            out->compute_s += cs_chip_op_time_s(chip, &trace->costs[op->cost]) / cost->scale.compute;
+            out->compute_s += op_time_s(m, op->cost);
             out->is_forward = out->is_forward || op->phase == CS_PHASE_FORWARD;
             out->is_backward = out->is_backward || op->phase == CS_PHASE_BACKWARD;
         }
@@ -64,9 +109,9 @@ static void find_ends(const struct cs_program *program, const struct cs__trace_b
     }
 }
 
-static void take_program(struct cs_cost *cost, const struct cs_trace *trace, const struct cs_program *program,
-                         const struct cs_chip *chip, struct cs__trace_stage *out)
+static void take_program(struct measured *m, const struct cs_program *program, struct cs__trace_stage *out)
 {
+    const struct cs_trace *trace = m->trace;
     int32_t *number = cs_calloc((size_t)trace->n_blocks + 1, sizeof *number);
     int32_t first;
     int32_t last;
@@ -77,10 +122,10 @@ static void take_program(struct cs_cost *cost, const struct cs_trace *trace, con
         int32_t *n = &number[program->calls[i].block];
         *n = *n < 0 ? out->n_blocks++ : *n;
     }
-    out->blocks = cs_arena_calloc(&cost->arena, (size_t)out->n_blocks + 1, sizeof *out->blocks);
+    out->blocks = cs_arena_calloc(&m->cost->arena, (size_t)out->n_blocks + 1, sizeof *out->blocks);
     for (int32_t b = 0; b < trace->n_blocks; b++) {
         if (number[b] >= 0) {
-            take_block(cost, trace, &trace->blocks[b], chip, &out->blocks[number[b]]);
+            take_block(m, &trace->blocks[b], &out->blocks[number[b]]);
         }
     }
     find_ends(program, out->blocks, number, &first, &last);
@@ -104,12 +149,15 @@ static struct cs__trace_part measure(struct cs_cost *cost, const struct cs_strat
         part.peak_bytes = metrics.peak_memory_bytes;
         part.n_stages = strategy->pp;
         part.stages = cs_arena_calloc(&cost->arena, (size_t)part.n_stages, sizeof *part.stages);
+        struct measured m;
+        measured_init(&m, cost, trace);
         for (int32_t stage = 0; stage < part.n_stages; stage++) {
             int32_t coord[CS_N_DIMS] = {[CS_DIM_PP] = stage};
             int32_t rank = cs_strategy_rank(strategy, coord);
-            take_program(cost, trace, &trace->programs[trace->program_of_rank[rank]],
-                         cost->platform->devices[rank].chip, &part.stages[stage]);
+            take_chip(&m, cost->platform->devices[rank].chip);
+            take_program(&m, &trace->programs[trace->program_of_rank[rank]], &part.stages[stage]);
         }
+        measured_release(&m);
         for (int32_t i = 0; i < trace->n_programs; i++) {
             part.state_bytes = fmax(part.state_bytes, trace->programs[i].state_bytes);
         }

@@ -17,6 +17,7 @@ void cs_evaluation_judge(struct cs_evaluation *evaluation, const struct cs_study
     double margin = study->constraints.memory_margin;
     double device_bytes = cs_study_device_memory_bytes(study);
     double limit_frac = study->constraints.cross_node_comm_frac;
+    double use_frac = metrics->iteration_s > 0 ? metrics->mean.computing_s / metrics->iteration_s : 0;
     char peak[32];
     char device[32];
     evaluation->outcome = CS_OUTCOME_OK;
@@ -28,6 +29,18 @@ void cs_evaluation_judge(struct cs_evaluation *evaluation, const struct cs_study
                        cs_units_format((double)metrics->peak_memory_bytes, CS_UNIT_BYTES, peak, sizeof peak),
                        margin, study->constraints.device_memory_bytes > 0 ? "may give" : "has",
                        cs_units_format(device_bytes, CS_UNIT_BYTES, device, sizeof device));
+    } else if ((double)metrics->peak_memory_bytes < study->constraints.min_memory_use_frac * device_bytes) {
+        refuse(evaluation, CS_OUTCOME_REJECTED, "memory-use");
+        (void)snprintf(evaluation->reason, sizeof evaluation->reason,
+                       "needs %s of the %s of a device, the study asks for %.1f %% or more",
+                       cs_units_format((double)metrics->peak_memory_bytes, CS_UNIT_BYTES, peak, sizeof peak),
+                       cs_units_format(device_bytes, CS_UNIT_BYTES, device, sizeof device),
+                       100 * study->constraints.min_memory_use_frac);
+    } else if (evaluation->simulated && use_frac < study->constraints.min_device_use_frac) {
+        refuse(evaluation, CS_OUTCOME_REJECTED, "device-use");
+        (void)snprintf(evaluation->reason, sizeof evaluation->reason,
+                       "devices compute %.1f %% of the step, the study asks for %.1f %% or more",
+                       100 * use_frac, 100 * study->constraints.min_device_use_frac);
     } else if (evaluation->simulated && metrics->cross_node_comm_frac > limit_frac) {
         refuse(evaluation, CS_OUTCOME_REJECTED, "cross-node-communication");
         (void)snprintf(evaluation->reason, sizeof evaluation->reason,
@@ -52,6 +65,7 @@ cs_status cs_simulator_init(struct cs_simulator *simulator, const struct cs_stud
     simulator->routes = cs_routes_new(&study->platform, options->simgrid_cfg);
     if (study->platform.n_devices <= CS_SIMULATOR_ALL_ROUTES_DEVICES) {
         CS_TRY(cs_routes_need_all(simulator->routes, err));
+        CS_TRY(cs_engine_check_links(simulator->routes, &simulator->options, err));
     }
 out:
     return st;
@@ -90,6 +104,8 @@ cs_status cs_simulator_evaluate(const struct cs_simulator *simulator, const stru
     if (evaluation->outcome == CS_OUTCOME_OOM) {
         evaluation->state_alone =
             state_bytes(trace) * study->constraints.memory_margin > cs_study_device_memory_bytes(study);
+    }
+    if (evaluation->outcome != CS_OUTCOME_OK) {
         goto out;
     }
     options.timeline = false;

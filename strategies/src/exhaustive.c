@@ -55,7 +55,7 @@ static void destroy(void *context)
     cs_free(state);
 }
 
-/* Can a candidate with this bound still be among the best? Equal scores rank in strategy order, so only a
+/* Can a candidate with this bound still be among the best? Of equal scores any may rank first, so only a
  * bound below all of them is a proof. */
 static bool is_hopeless(const struct exhaustive *state, double bound_score /* @unit of the objective */)
 {

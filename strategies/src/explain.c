@@ -11,10 +11,10 @@ struct explainer {
     const struct cs_space *space;
     const struct cs_search_result *result;
     const struct cs_simulator *simulator;
+    const struct cs_explain_options *options;
     const struct cs_strategy *winner;
-    int64_t n_fit;
-    int64_t *fit;                  /* candidates whose memory fits */
-    double *time_s, *memory_bytes; /* of these, closed form */
+    int64_t n_known;
+    struct cs__known *known; /* every candidate that keeps the rules */
 };
 
 /* The one key in which two strategies differ, -1 when it is none or several. */
@@ -50,39 +50,71 @@ static int compare_neighbours(const void *a, const void *b)
 {
     const struct cs_neighbour *x = a;
     const struct cs_neighbour *y = b;
-    if (x->loss_frac < y->loss_frac || x->loss_frac > y->loss_frac) {
+    bool has_x = !isnan(x->loss_frac);
+    bool has_y = !isnan(y->loss_frac);
+    if (has_x != has_y) {
+        return has_x ? -1 : 1;
+    }
+    if (has_x && (x->loss_frac < y->loss_frac || x->loss_frac > y->loss_frac)) {
         return x->loss_frac < y->loss_frac ? -1 : 1;
     }
     return x->candidate < y->candidate ? -1 : x->candidate > y->candidate;
 }
 
-/* Neighbours by the closed form, the best of them simulated. */
-static void find_neighbours(struct explainer *e)
+/* Simulate those that fit. */
+static cs_status simulate_neighbours(struct explainer *e, struct cs_err *err)
 {
+    cs_status st = CS_OK;
     struct cs_explanation *out = e->out;
-    struct cs_neighbour *all = cs_calloc((size_t)e->n_fit + 1, sizeof *all);
+    int64_t candidates[CS_EXPLAIN_NEIGHBOURS_MAX];
+    struct cs_neighbour *which[CS_EXPLAIN_NEIGHBOURS_MAX];
+    int64_t n = 0;
+    struct cs_evaluation *evaluations = cs_calloc(CS_EXPLAIN_NEIGHBOURS_MAX, sizeof *evaluations);
+    for (int32_t i = 0; i < out->n_neighbours; i++) {
+        out->neighbours[i].loss_frac = (double)NAN;
+        if (out->neighbours[i].outcome == CS_OUTCOME_OPEN) {
+            which[n] = &out->neighbours[i];
+            candidates[n++] = out->neighbours[i].candidate;
+        }
+    }
+    CS_TRY(cs__simulate_listed(evaluations, e->simulator, e->space, candidates, n, e->options, err));
+    for (int64_t i = 0; i < n; i++) {
+        which[i]->outcome = evaluations[i].outcome;
+        if (evaluations[i].simulated) {
+            which[i]->loss_frac = evaluations[i].metrics.iteration_s / out->winner.metrics.iteration_s - 1;
+        }
+    }
+out:
+    cs_free(evaluations);
+    return st;
+}
+
+/* Neighbours, the best ones by the closed form. */
+static cs_status find_neighbours(struct explainer *e, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_explanation *out = e->out;
+    struct cs_neighbour *all = cs_calloc((size_t)e->n_known + 1, sizeof *all);
     int64_t n = 0;
     double winner_s = out->winner.metrics.iteration_s;
-    for (int64_t i = 0; i < e->n_fit; i++) {
-        int32_t key = differing_key(e->winner, &e->space->candidates[e->fit[i]].strategy);
+    for (int64_t i = 0; i < e->n_known; i++) {
+        const struct cs__known *known = &e->known[i];
+        int32_t key = differing_key(e->winner, &e->space->candidates[known->candidate].strategy);
         if (key >= 0) {
-            all[n++] = (struct cs_neighbour){e->fit[i], key, CS_OUTCOME_OPEN, e->time_s[i] / winner_s - 1};
+            all[n++] =
+                (struct cs_neighbour){known->candidate, key, known->fits ? CS_OUTCOME_OPEN : CS_OUTCOME_OOM,
+                                      known->time_s / winner_s - 1, known->memory_bytes};
         }
     }
     qsort(all, (size_t)n, sizeof *all, compare_neighbours);
     for (int64_t i = 0; i < n && out->n_neighbours < CS_EXPLAIN_NEIGHBOURS_MAX; i++) {
-        struct cs_err ignored = {0};
-        struct cs_evaluation evaluation;
-        const struct cs_strategy *strategy = &e->space->candidates[all[i].candidate].strategy;
-        if (cs_simulator_evaluate(e->simulator, strategy, &evaluation, &ignored) == CS_OK &&
-            evaluation.simulated) {
-            all[i].outcome = evaluation.outcome;
-            all[i].loss_frac = evaluation.metrics.iteration_s / winner_s - 1;
-            out->neighbours[out->n_neighbours++] = all[i];
-        }
+        out->neighbours[out->n_neighbours++] = all[i];
     }
+    CS_TRY(simulate_neighbours(e, err));
     qsort(out->neighbours, (size_t)out->n_neighbours, sizeof *out->neighbours, compare_neighbours);
+out:
     cs_free(all);
+    return st;
 }
 
 static cs_status prepare(const struct explainer *e, struct cs_cost *cost, struct cs_err *err)
@@ -99,33 +131,36 @@ static cs_status prepare(const struct explainer *e, struct cs_cost *cost, struct
     return st;
 }
 
-/* Candidates that fit, with their step times. */
-static cs_status find_fitting(struct explainer *e, struct cs_err *err)
+/* What the closed form says of every candidate that keeps the rules. */
+static cs_status find_known(struct explainer *e, struct cs_err *err)
 {
     cs_status st = CS_OK;
     double limit_bytes = cs_study_device_memory_bytes(e->study) / e->study->constraints.memory_margin;
     struct cs_cost *cost = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
                                        &e->simulator->options, &CS_COST_SCALE_NONE);
     CS_TRY(prepare(e, cost, err));
-    e->fit = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->fit);
-    e->time_s = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->time_s);
-    e->memory_bytes = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->memory_bytes);
+    e->known = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->known);
     for (int64_t i = 0; i < e->space->n_candidates; i++) {
         struct cs_estimate estimate;
         if (e->space->candidates[i].rule) {
             continue;
         }
         cs_cost_estimate(cost, &e->space->candidates[i].strategy, &estimate);
-        bool is_known = estimate.time_s > 0 && !estimate.is_coarse;
-        if (is_known && (double)estimate.peak_memory_bytes <= limit_bytes) {
-            e->fit[e->n_fit] = i;
-            e->time_s[e->n_fit] = estimate.time_s;
-            e->memory_bytes[e->n_fit++] = (double)estimate.peak_memory_bytes;
+        if (estimate.time_s > 0) {
+            bool fits = (double)estimate.peak_memory_bytes <= limit_bytes;
+            e->known[e->n_known++] = (struct cs__known){
+                i, estimate.time_s, estimate.bound_s, estimate.peak_memory_bytes, fits, estimate.is_coarse};
         }
     }
 out:
     cs_cost_free(cost);
     return st;
+}
+
+/* Ranked by the closed form. */
+static bool is_guessed(const struct cs__known *known)
+{
+    return known->fits && !known->is_coarse;
 }
 
 /* The winner's place on other hardware. */
@@ -139,18 +174,27 @@ static cs_status shake(struct explainer *e, const char *what, double factor,
     CS_TRY(prepare(e, cost, err));
     cs_cost_estimate(cost, e->winner, &estimate);
     double winner_s = estimate.time_s;
-    double best_s = winner_s;
+    double best_s;
     *shaken = (struct cs_shaken){
         .what = what, .factor = factor, .rank = 1, .best = e->result->ranking[0].candidate};
-    for (int64_t i = 0; i < e->n_fit; i++) {
-        cs_cost_estimate(cost, &e->space->candidates[e->fit[i]].strategy, &estimate);
+    bool winner_is_coarse = estimate.is_coarse;
+    best_s = winner_is_coarse ? (double)INFINITY : winner_s;
+    for (int64_t i = 0; i < e->n_known; i++) {
+        if (!is_guessed(&e->known[i])) {
+            continue;
+        }
+        cs_cost_estimate(cost, &e->space->candidates[e->known[i].candidate].strategy, &estimate);
         shaken->rank += estimate.time_s < winner_s;
         if (estimate.time_s < best_s) {
             best_s = estimate.time_s;
-            shaken->best = e->fit[i];
+            shaken->best = e->known[i].candidate;
         }
     }
-    shaken->lost_frac = winner_s > 0 ? 1 - best_s / winner_s : 0;
+    if (winner_is_coarse) {
+        shaken->rank = 0;
+    } else {
+        shaken->lost_frac = winner_s > 0 ? 1 - best_s / winner_s : 0;
+    }
 out:
     cs_cost_free(cost);
     return st;
@@ -168,48 +212,6 @@ static cs_status shake_all(struct explainer *e, struct cs_err *err)
     }
 out:
     return st;
-}
-
-struct point {
-    double time_s, memory_bytes;
-    int64_t candidate;
-};
-
-static int compare_points(const void *a, const void *b)
-{
-    const struct point *x = a;
-    const struct point *y = b;
-    if (x->time_s < y->time_s || x->time_s > y->time_s) {
-        return x->time_s < y->time_s ? -1 : 1;
-    }
-    if (x->memory_bytes < y->memory_bytes || x->memory_bytes > y->memory_bytes) {
-        return x->memory_bytes < y->memory_bytes ? -1 : 1;
-    }
-    return x->candidate < y->candidate ? -1 : x->candidate > y->candidate;
-}
-
-/* Nothing is both faster and smaller. */
-static void find_front(struct explainer *e)
-{
-    struct point *points = cs_calloc((size_t)e->n_fit + 1, sizeof *points);
-    struct cs_explanation *out = e->out;
-    double least_bytes = (double)INFINITY;
-    out->front = cs_calloc((size_t)e->n_fit + 1, sizeof *out->front);
-    out->front_s = cs_calloc((size_t)e->n_fit + 1, sizeof *out->front_s);
-    out->front_bytes = cs_calloc((size_t)e->n_fit + 1, sizeof *out->front_bytes);
-    for (int64_t i = 0; i < e->n_fit; i++) {
-        points[i] = (struct point){e->time_s[i], e->memory_bytes[i], e->fit[i]};
-    }
-    qsort(points, (size_t)e->n_fit, sizeof *points, compare_points);
-    for (int64_t i = 0; i < e->n_fit; i++) {
-        if (points[i].memory_bytes < least_bytes) {
-            least_bytes = points[i].memory_bytes;
-            out->front[out->n_front] = points[i].candidate;
-            out->front_s[out->n_front] = points[i].time_s;
-            out->front_bytes[out->n_front++] = (int64_t)points[i].memory_bytes;
-        }
-    }
-    cs_free(points);
 }
 
 double cs_explain_tie_frac(const struct cs_study *study)
@@ -245,10 +247,11 @@ static void choose_contenders(const struct explainer *e, int64_t contenders[CS_E
     for (int32_t k = 0; k < CS_EXPLAIN_CONTENDERS; k++) {
         contenders[k] = k < e->result->n_ranked ? e->result->ranking[k].candidate : -1;
         double best_s = (double)INFINITY;
-        for (int64_t i = 0; i < e->n_fit && k >= e->result->n_ranked; i++) {
-            if (e->time_s[i] < best_s && !is_among(e->fit[i], contenders, k)) {
-                best_s = e->time_s[i];
-                contenders[k] = e->fit[i];
+        for (int64_t i = 0; i < e->n_known && k >= e->result->n_ranked; i++) {
+            const struct cs__known *known = &e->known[i];
+            if (is_guessed(known) && known->time_s < best_s && !is_among(known->candidate, contenders, k)) {
+                best_s = known->time_s;
+                contenders[k] = known->candidate;
             }
         }
     }
@@ -256,8 +259,8 @@ static void choose_contenders(const struct explainer *e, int64_t contenders[CS_E
 
 cs_status cs_explain(struct cs_explanation *explanation, const struct cs_study *study,
                      const struct cs_space *space, const struct cs_search_result *result,
-                     const struct cs_simulator *simulator, const struct cs_strategy *baseline,
-                     const struct cs_study *const *variants, int32_t n_workers, struct cs_err *err)
+                     const struct cs_simulator *simulator, const struct cs_explain_options *options,
+                     struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_trace *trace = NULL;
@@ -268,32 +271,31 @@ cs_status cs_explain(struct cs_explanation *explanation, const struct cs_study *
                           .space = space,
                           .result = result,
                           .simulator = simulator,
+                          .options = options,
                           .winner = &space->candidates[result->ranking[0].candidate].strategy};
     *explanation = (struct cs_explanation){0};
     CS_TRY(cs_simulator_run(simulator, e.winner, &trace, &explanation->winner, &evaluation, err));
-    if (baseline) {
+    if (options->baseline) {
         cs_trace_free(trace);
         trace = NULL;
         explanation->has_baseline = true;
-        explanation->baseline = *baseline;
-        CS_TRY(cs_simulator_run(simulator, baseline, &trace, &explanation->baseline_run,
+        explanation->baseline = *options->baseline;
+        CS_TRY(cs_simulator_run(simulator, options->baseline, &trace, &explanation->baseline_run,
                                 &explanation->baseline_evaluation, err));
     }
-    CS_TRY(find_fitting(&e, err));
-    find_neighbours(&e);
-    find_front(&e);
+    CS_TRY(find_known(&e, err));
+    CS_TRY(find_neighbours(&e, err));
+    CS_TRY(cs__pareto(explanation, space, result, simulator, e.known, e.n_known, options, err));
     count_ties(&e);
     CS_TRY(shake_all(&e, err));
-    if (variants) {
+    if (options->variants) {
         choose_contenders(&e, contenders);
-        CS_TRY(cs__shake_simulated(explanation->shaken, space, contenders, variants, &simulator->options,
-                                   n_workers, err));
+        CS_TRY(
+            cs__shake_simulated(explanation->shaken, space, contenders, &simulator->options, options, err));
     }
 out:
     cs_trace_free(trace);
-    cs_free(e.fit);
-    cs_free(e.time_s);
-    cs_free(e.memory_bytes);
+    cs_free(e.known);
     if (st != CS_OK) {
         cs_explanation_release(explanation);
     }
@@ -305,7 +307,5 @@ void cs_explanation_release(struct cs_explanation *explanation)
     cs_run_release(&explanation->winner);
     cs_run_release(&explanation->baseline_run);
     cs_free(explanation->front);
-    cs_free(explanation->front_s);
-    cs_free(explanation->front_bytes);
     *explanation = (struct cs_explanation){0};
 }

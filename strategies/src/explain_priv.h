@@ -7,13 +7,38 @@
 
 #include "cs/strategies/explain.h"
 
+/** What the closed form says of a candidate. */
+struct cs__known {
+    int64_t candidate; /* index in the space */
+    double time_s;     /* the guess */
+    double bound_s;    /* no simulation takes less; 0 with jitter */
+    int64_t memory_bytes;
+    bool fits;
+    bool is_coarse; /* the guess is no more than the bound (struct cs_estimate) */
+};
+
+/** Simulate candidates (n indices in the space) in worker processes; evaluations[i] is that of candidates[i],
+ * failed where there is none. Errors: those of cs_pool_run. */
+CS_MUST_CHECK cs_status cs__simulate_listed(struct cs_evaluation *evaluations,
+                                            const struct cs_simulator *simulator,
+                                            const struct cs_space *space, const int64_t *candidates,
+                                            int64_t n, const struct cs_explain_options *options,
+                                            struct cs_err *err);
+
+/** Find the front: fills n_front, front, n_front_simulated and front_is_whole, to be freed by
+ * cs_explanation_release. Errors: those of cs_pool_run; then nothing is filled in. */
+CS_MUST_CHECK cs_status cs__pareto(struct cs_explanation *out, const struct cs_space *space,
+                                   const struct cs_search_result *result,
+                                   const struct cs_simulator *simulator, const struct cs__known *known,
+                                   int64_t n_known, const struct cs_explain_options *options,
+                                   struct cs_err *err);
+
 /** Simulate CS_EXPLAIN_CONTENDERS strategies (indices in the space, the winner first, -1 = none), and
  * shaken[i].best of the closed form, on every variant; where the winner can be simulated its place among them
- * replaces what `shaken` says. `options`: how the search ran. Errors: those of cs_simulator_init and
+ * replaces what `shaken` says. `run`: how the search ran. Errors: those of cs_simulator_init and
  * cs_pool_run. */
 CS_MUST_CHECK cs_status cs__shake_simulated(struct cs_shaken *shaken, const struct cs_space *space,
-                                            const int64_t *contenders, const struct cs_study *const *variants,
-                                            const struct cs_run_options *options, int32_t n_workers,
-                                            struct cs_err *err);
+                                            const int64_t *contenders, const struct cs_run_options *run,
+                                            const struct cs_explain_options *options, struct cs_err *err);
 
 #endif

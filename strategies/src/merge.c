@@ -1,15 +1,23 @@
-/* Searches of one space with several sets of collective algorithms become one result. */
-#include "cs/strategies/search.h"
+/* The order of results, and: searches of one space with several sets of collective algorithms become one
+ * result. */
+#include "searchers_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_ranked(const void *a, const void *b)
+int cs__ranked_compare(const void *a, const void *b)
 {
     const struct cs_ranked *x = a;
     const struct cs_ranked *y = b;
+    const double faster_s = y->metrics.iteration_s - x->metrics.iteration_s;
     if (x->score > y->score || x->score < y->score) {
         return x->score > y->score ? -1 : 1;
+    }
+    if (faster_s > 0 || faster_s < 0) {
+        return faster_s > 0 ? -1 : 1;
+    }
+    if (x->metrics.peak_memory_bytes != y->metrics.peak_memory_bytes) {
+        return x->metrics.peak_memory_bytes < y->metrics.peak_memory_bytes ? -1 : 1;
     }
     if (x->candidate != y->candidate) {
         return x->candidate < y->candidate ? -1 : 1;
@@ -60,7 +68,7 @@ void cs_search_result_merge(struct cs_search_result *result, struct cs_search_re
         result->ranking[result->n_ranked++].algorithm_set = set;
     }
     if (result->n_ranked > 0) {
-        qsort(result->ranking, (size_t)result->n_ranked, sizeof *result->ranking, compare_ranked);
+        qsort(result->ranking, (size_t)result->n_ranked, sizeof *result->ranking, cs__ranked_compare);
     }
     merge_reasons(result, more);
     cs_search_result_release(more);

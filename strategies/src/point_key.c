@@ -61,6 +61,8 @@ static uint64_t hash_search(uint64_t hash, const struct cs_study *study)
     if (study->constraints.device_memory_bytes > 0) {
         hash = cs_hash_real(hash, study->constraints.device_memory_bytes);
     }
+    hash = cs_hash_real(hash, study->constraints.min_device_use_frac);
+    hash = cs_hash_real(hash, study->constraints.min_memory_use_frac);
     return cs_hash_real(hash, study->constraints.cross_node_comm_frac);
 }
 

@@ -1,6 +1,7 @@
 #include "cs/strategies/search.h"
 
 #include "analytic_priv.h"
+#include "searchers_priv.h"
 
 #include "cs/base/text.h"
 #include "cs/pool/pool.h"
@@ -75,24 +76,13 @@ static double score_of(const struct search *search, const struct cs_metrics *met
     return objective->higher_is_better ? value : -value;
 }
 
-/* A fixed order of results: better first, then strategy order. */
-static int compare_ranked(const void *a, const void *b)
-{
-    const struct cs_ranked *x = a;
-    const struct cs_ranked *y = b;
-    if (x->score > y->score || x->score < y->score) {
-        return x->score > y->score ? -1 : 1;
-    }
-    return x->candidate < y->candidate ? -1 : x->candidate > y->candidate;
-}
-
 static double rank(struct search *search, int64_t candidate, const struct cs_metrics *metrics)
 {
     struct cs_search_result *result = search->result;
     struct cs_ranked ranked = {candidate, score_of(search, metrics), *metrics, 0};
     CS_GROW(result->ranking, result->n_ranked, search->ranked_cap);
     result->ranking[result->n_ranked] = ranked;
-    if (search->best < 0 || compare_ranked(&ranked, &result->ranking[search->best]) < 0) {
+    if (search->best < 0 || cs__ranked_compare(&ranked, &result->ranking[search->best]) < 0) {
         search->best = result->n_ranked;
     }
     result->n_ranked++;
@@ -363,7 +353,7 @@ static void look(struct search *search, int64_t candidate)
     cs_cost_estimate(search->options->cost, &search->space->candidates[candidate].strategy, &estimate);
     evaluation.metrics.peak_memory_bytes = estimate.peak_memory_bytes;
     cs_evaluation_judge(&evaluation, search->study);
-    if (evaluation.outcome == CS_OUTCOME_OOM) {
+    if (evaluation.outcome != CS_OUTCOME_OK) {
         outlook->fits = false;
         (void)count_verdict(search, candidate, &evaluation);
         return;
@@ -435,7 +425,7 @@ static void finish(struct search *search)
         result->n_open = 0;
     }
     if (result->n_ranked > 0) {
-        qsort(result->ranking, (size_t)result->n_ranked, sizeof *result->ranking, compare_ranked);
+        qsort(result->ranking, (size_t)result->n_ranked, sizeof *result->ranking, cs__ranked_compare);
     }
     if (result->n_reasons > 0) {
         qsort(result->reasons, (size_t)result->n_reasons, sizeof *result->reasons, compare_reasons);
@@ -462,15 +452,16 @@ static cs_status check_analytic(const struct cs_study *study, const struct cs_ru
 {
     cs_status st = CS_OK;
     CS_TRY(cs__analytic_check(options, err));
-    bool any = isfinite(study->constraints.cross_node_comm_frac);
+    bool any =
+        isfinite(study->constraints.cross_node_comm_frac) || study->constraints.min_device_use_frac > 0;
     for (int32_t i = 0; i < study->constraints.n_rules; i++) {
         any = any || study->constraints.rules[i].key < 0;
     }
     if (any) {
-        st = cs_err_set(
-            err, CS_E_INPUT, CS_NOLOC,
-            "constraints on results ('cross_node_comm_fraction', rules) need a simulation: use fidelity "
-            "folded or full");
+        st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                        "constraints on results ('cross_node_comm_fraction', 'min_device_use', rules) need a "
+                        "simulation: use fidelity "
+                        "folded or full");
     }
 out:
     return st;

@@ -1,11 +1,11 @@
 /**
  * @file searchers_priv.h
- * The search algorithms, one file each; searcher.c lists them.
+ * The search algorithms, one file each; searcher.c lists them. And the order of what they find.
  */
 #ifndef CS_STRATEGIES_SEARCHERS_PRIV_H
 #define CS_STRATEGIES_SEARCHERS_PRIV_H
 
-#include "cs/strategies/searcher.h"
+#include "cs/strategies/search.h"
 
 /** Branch and bound. */
 extern const struct cs_searcher cs__searcher_exhaustive;
@@ -17,5 +17,9 @@ extern const struct cs_searcher cs__searcher_bayes;
 extern const struct cs_searcher cs__searcher_evolutionary;
 /** Everything in random order. */
 extern const struct cs_searcher cs__searcher_random;
+
+/** Order of struct cs_ranked, for qsort: better first; of equal scores the faster, then the one that needs
+ * less memory, so that the first is never beaten in both by another; then in strategy order. */
+int cs__ranked_compare(const void *a, const void *b);
 
 #endif

@@ -96,16 +96,18 @@ static void judge(const struct contest *c, int32_t variant, struct cs_shaken *sh
 }
 
 cs_status cs__shake_simulated(struct cs_shaken *shaken, const struct cs_space *space,
-                              const int64_t *contenders, const struct cs_study *const *variants,
-                              const struct cs_run_options *options, int32_t n_workers, struct cs_err *err)
+                              const int64_t *contenders, const struct cs_run_options *run,
+                              const struct cs_explain_options *options, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct contest *c = cs_calloc(1, sizeof *c);
-    const struct cs_pool_options pool = {.n_workers = n_workers,
-                                         .record_bytes = sizeof(struct cs_evaluation)};
+    const struct cs_pool_options pool = {.n_workers = options->n_workers,
+                                         .record_bytes = sizeof(struct cs_evaluation),
+                                         .job_limit_s = options->variants[0]->search.candidate_limit_s,
+                                         .stop = options->stop};
     c->space = space;
     for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
-        CS_TRY(cs_simulator_init(&c->simulators[i], variants[i], options, err));
+        CS_TRY(cs_simulator_init(&c->simulators[i], options->variants[i], run, err));
         choose(c, contenders, &shaken[i], i);
     }
     CS_TRY(cs_pool_run(&pool, job, next, done, c, err));

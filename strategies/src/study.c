@@ -76,8 +76,13 @@ out:
 
 static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
-    static const char *const allowed[] = {"memory_margin", "device_memory", "cross_node_comm_fraction",
-                                          "rules", NULL};
+    static const char *const allowed[] = {"memory_margin",
+                                          "device_memory",
+                                          "cross_node_comm_fraction",
+                                          "min_device_use",
+                                          "min_memory_use",
+                                          "rules",
+                                          NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     study->constraints.memory_margin = 1.2; /* DESIGN §6 */
@@ -94,9 +99,22 @@ static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_n
     }
     CS_TRY(cs_yaml_opt_real(block, "cross_node_comm_fraction", 0, 1, &study->constraints.cross_node_comm_frac,
                             err));
+    CS_TRY(cs_yaml_opt_real(block, "min_device_use", 0, 1, &study->constraints.min_device_use_frac, err));
+    CS_TRY(cs_yaml_opt_real(block, "min_memory_use", 0, 1, &study->constraints.min_memory_use_frac, err));
     CS_TRY(cs__user_rules_read(study, cs_yaml_get(block, "rules"), err));
 out:
     return st;
+}
+
+/* How many entries of the ranking: a number, or all. */
+static cs_status read_top(const struct cs_yaml_node *block, int64_t *n_top, struct cs_err *err)
+{
+    const struct cs_yaml_node *node = cs_yaml_get(block, "top");
+    if (node && node->kind == CS_YAML_SCALAR && strcmp(node->text, "all") == 0) {
+        *n_top = TOP_MAX;
+        return CS_OK;
+    }
+    return cs_yaml_opt_int(block, "top", 1, TOP_MAX, n_top, err);
 }
 
 static cs_status read_search(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
@@ -111,20 +129,24 @@ static cs_status read_search(struct cs_study *study, const struct cs_yaml_node *
     int32_t objective = 0;
     int64_t seed = 1;
     search->n_top = 10;
-    search->device_hour_cost = 1;
     CS_TRY(get_block(root, "search", allowed, &block, err));
     CS_TRY(opt_choice(block, "algorithm", cs_searcher_names(&study->arena), &algorithm, err));
     CS_TRY(opt_choice(block, "objective", cs_objective_names(&study->arena), &objective, err));
     CS_TRY(cs_yaml_opt_quantity(block, "time_limit", CS_UNIT_SECONDS, &search->time_limit_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "candidate_time_limit", CS_UNIT_SECONDS, &search->candidate_limit_s,
                                 err));
-    CS_TRY(cs_yaml_opt_int(block, "top", 1, TOP_MAX, &search->n_top, err));
+    CS_TRY(read_top(block, &search->n_top, err));
     CS_TRY(cs_yaml_opt_int(block, "simulation_limit", 1, TOP_MAX, &search->simulation_limit, err));
     CS_TRY(cs_yaml_opt_real(block, "device_hour_cost", 1e-9, 1e9, &search->device_hour_cost, err));
     CS_TRY(cs_yaml_opt_int(block, "seed", 0, SEED_MAX, &seed, err));
     search->algorithm = cs_searchers[algorithm]->name;
     search->objective = cs_objectives[objective].name;
     search->seed = (uint64_t)seed;
+    if (strcmp(search->objective, "tokens_per_cost") == 0 && !(search->device_hour_cost > 0)) {
+        st = cs_err_set(err, CS_E_INPUT, cs_yaml_get(block, "objective")->loc,
+                        "objective tokens_per_cost needs a price: write 'device_hour_cost' into the 'search' "
+                        "block, money per device and hour");
+    }
 out:
     return st;
 }
@@ -261,7 +283,7 @@ static cs_status check_power(const struct cs_study *study, const struct cs_yaml_
     for (int32_t i = 0; i < study->platform.n_devices; i++) {
         const struct cs_chip *chip = study->platform.devices[i].chip;
         if (isnan(chip->max_power_w) && strcmp(study->search.objective, "energy_per_token") == 0) {
-            return cs_err_set(err, CS_E_INPUT, root->loc,
+            return cs_err_set(err, CS_E_INPUT, cs_yaml_get(cs_yaml_get(root, "search"), "objective")->loc,
                               "objective energy_per_token needs 'max_power' of chip %s, which the catalogue "
                               "does not have",
                               chip->name);

@@ -3,6 +3,7 @@
 set -u
 clustersim=$1
 bridge=$2
+study=$(cd "$(dirname "$0")/../data/studies" && pwd)/llama3-70b-64-plain.yaml || exit 1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 LC_ALL=C
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -11,7 +12,7 @@ if ! mpirun --oversubscribe -n 2 true >probe 2>&1; then
     echo "mpirun does not run here:" && cat probe
     exit 77
 fi
-set -- search llama3-70b-64 -q --top 20 --algorithm enumerate --set strategy.mp='[4, 8]'
+set -- search "$study" -q --top 20 --algorithm enumerate --set strategy.mp='[4, 8]'
 strip() { sed -E '/"(elapsed_s|wall_s|remembered)"/d' "$1"; }
 compare() {
     strip "$1.json" >"$1.same"

@@ -274,7 +274,7 @@ static int32_t n_close(struct world *w, const char *algorithm, int64_t limit, do
 START_TEST(test_few_simulations)
 {
     struct world w = {.n = 0};
-    open_world(&w, "llama3-70b-64");
+    open_world(&w, CS_TEST_SOURCE_DIR "/tests/data/studies/llama3-70b-64-plain.yaml");
     struct cs_search_result all = search(&w, "enumerate", 2);
     struct cs_search_result proof = search(&w, "exhaustive", 2);
     same_top(&w, &all, &proof, "llama3-70b-64");

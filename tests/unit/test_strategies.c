@@ -357,8 +357,18 @@ START_TEST(the_shipped_study_is_enumerated)
     struct cs_study_source source = {CS_TEST_SOURCE_DIR, "llama3-70b-64", 0, NULL};
     ck_assert_ok(cs_study_load(&study, &source, &err), &err);
     ck_assert_ok(cs_space_build(&space, &study, &err), &err);
+    /* 4 mp x 4 pp and mp 64; op 1 2 4 dp, zero 3, sp 2, schedule 4, vpp 3, micro-batch 4, recompute 3, every
+     * order */
+    ck_assert_int_eq(space.n_combinations, 17 * 4 * 3 * 2 * 4 * 3 * 4 * 3 * 24);
+    ck_assert_int_eq(space.n_candidates, space.n_combinations - space.n_duplicates);
+    ck_assert_int_gt(space.n_open, 5000);
+    cs_space_release(&space);
+    cs_study_release(&study);
+    source.path = CS_TEST_SOURCE_DIR "/tests/data/studies/llama3-70b-64-plain.yaml";
+    ck_assert_ok(cs_study_load(&study, &source, &err), &err);
+    ck_assert_ok(cs_space_build(&space, &study, &err), &err);
     check_space(&space, 64);
-    /* 4 mp x 4 pp and mp 64; op 1 2 4 dp, zero 3, sp 2, schedule 2, micro-batch 3, recompute 3 */
+    /* As above, but schedule 2, micro-batch 3 and one order. */
     ck_assert_int_eq(space.n_combinations, 17 * 4 * 3 * 2 * 2 * 3 * 3);
     cs_space_release(&space);
     cs_space_release(&space);
@@ -500,10 +510,17 @@ static void run_search(struct searched *searched, const char *text, struct made_
     ck_assert_int_eq(result->n_candidates, searched->space.n_candidates - searched->space.n_open +
                                                result->n_oom + result->n_simulated + result->n_failed +
                                                result->n_pruned + result->n_open);
-    for (int64_t i = 1; i < result->n_ranked; i++) {
-        ck_assert(result->ranking[i - 1].score > result->ranking[i].score ||
-                  (result->ranking[i - 1].score >= result->ranking[i].score &&
-                   result->ranking[i - 1].candidate < result->ranking[i].candidate));
+    for (int64_t i = 1; i < result->n_ranked;
+         i++) { /* better, of equals faster, of equals smaller, of equals first */
+        const struct cs_ranked *x = &result->ranking[i - 1];
+        const struct cs_ranked *y = &result->ranking[i];
+        ck_assert_double_ge(x->score, y->score);
+        if (x->score <= y->score && x->metrics.iteration_s >= y->metrics.iteration_s) {
+            ck_assert_double_eq(x->metrics.iteration_s, y->metrics.iteration_s);
+            ck_assert_int_le(x->metrics.peak_memory_bytes, y->metrics.peak_memory_bytes);
+            ck_assert(x->metrics.peak_memory_bytes < y->metrics.peak_memory_bytes ||
+                      x->candidate < y->candidate);
+        }
     }
 }
 
@@ -543,13 +560,14 @@ START_TEST(the_result_does_not_depend_on_the_workers)
 }
 END_TEST
 
-START_TEST(equal_scores_rank_in_strategy_order)
+START_TEST(equal_scores_rank_by_memory)
 {
     struct searched searched = {0};
     struct made_up made_up = {.all_equal = true};
     run_search(&searched, SMALL, &made_up, 3, NULL);
     for (int64_t i = 1; i < searched.result.n_ranked; i++) {
-        ck_assert_int_lt(searched.result.ranking[i - 1].candidate, searched.result.ranking[i].candidate);
+        ck_assert_int_le(searched.result.ranking[i - 1].metrics.peak_memory_bytes,
+                         searched.result.ranking[i].metrics.peak_memory_bytes);
     }
     release_search(&searched);
 }
@@ -689,7 +707,7 @@ static Suite *suite(void)
     TCase *search = tcase_create("search");
     tcase_set_timeout(search, 60);
     tcase_add_test(search, the_result_does_not_depend_on_the_workers);
-    tcase_add_test(search, equal_scores_rank_in_strategy_order);
+    tcase_add_test(search, equal_scores_rank_by_memory);
     tcase_add_test(search, a_candidate_that_dies_is_reported);
     tcase_add_test(search, a_candidate_that_hangs_is_given_up);
     tcase_add_test(search, a_time_limit_gives_the_best_so_far);

@@ -286,17 +286,23 @@ static bool load_variants(const struct cs__study_args *args, struct cs_study *va
 
 static cs_status explain(struct session *s, struct cs_err *err)
 {
-    cs_status st = CS_OK;
     struct cs_study *variants = cs_calloc(CS_EXPLAIN_SHAKEN, sizeof *variants);
     const struct cs_study *list[CS_EXPLAIN_SHAKEN];
     bool simulates = load_variants(&s->args->study, variants);
     for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
         list[i] = &variants[i];
     }
-    CS_TRY(cs_explain(&s->explanation, s->study, s->space, &s->result, &s->simulator, s->baseline,
-                      simulates ? list : NULL, s->args->n_workers, err));
-    s->is_explained = true;
-out:
+    const struct cs_explain_options options = {.baseline = s->baseline,
+                                               .variants = simulates ? list : NULL,
+                                               .n_workers = s->args->n_workers,
+                                               .stop = &cs__stop};
+    cs_status st = cs_explain(&s->explanation, s->study, s->space, &s->result, &s->simulator, &options, err);
+    s->is_explained = st == CS_OK;
+    if (st == CS_E_INTERRUPTED) { /* the ranking is there all the same */
+        (void)fprintf(stderr, "clustersim: warning: interrupted before the explanation was complete\n");
+        s->result.end = CS_SEARCH_INTERRUPTED;
+        st = CS_OK;
+    }
     for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
         cs_study_release(&variants[i]);
     }

@@ -236,6 +236,24 @@ static bool names_link(const char *name, const char *link)
            (link[len] == '\0' || strcmp(link + len, "_UP") == 0 || strcmp(link + len, "_DOWN") == 0);
 }
 
+cs_status cs_engine_check_links(const struct cs_routes *routes, const struct cs_run_options *options,
+                                struct cs_err *err)
+{
+    for (int32_t i = 0; i < options->n_slow_links; i++) {
+        bool known = false;
+        for (int32_t l = 0; l < cs_routes_n_links(routes) && !known; l++) {
+            known = names_link(options->slow_links[i].name, cs_routes_link(routes, l)->name);
+        }
+        if (!known) {
+            return cs_err_set(
+                err, CS_E_INPUT, CS_NOLOC,
+                "no route crosses a link '%s', expected a link of the platform, as hccs0-1 or hccs0-1_UP",
+                options->slow_links[i].name);
+        }
+    }
+    return CS_OK;
+}
+
 static cs_status apply_faults(struct cs__system *s, struct cs_err *err)
 {
     const struct cs_run_options *o = s->options;
@@ -262,17 +280,9 @@ static cs_status apply_faults(struct cs__system *s, struct cs_err *err)
             }
         }
     }
-    for (int32_t i = 0; i < o->n_slow_links; i++) {
-        bool known = false;
-        for (int32_t l = 0; l < n_links && !known; l++) {
-            known = names_link(o->slow_links[i].name, cs_routes_link(s->routes, l)->name);
-        }
-        if (!known) {
-            return cs_err_set(
-                err, CS_E_INPUT, CS_NOLOC,
-                "no route crosses a link '%s', expected a link of the platform, as hccs0-1 or hccs0-1_UP",
-                o->slow_links[i].name);
-        }
+    cs_status st = cs_engine_check_links(s->routes, o, err);
+    if (st != CS_OK) {
+        return st;
     }
     for (int64_t i = 0; i < s->n_flows && o->n_slow_links > 0; i++) {
         const struct cs__flow_site *flow = &s->flows[i];

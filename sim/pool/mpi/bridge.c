@@ -88,6 +88,8 @@ static pid_t start(char **argv, const char *role, bool quiet, int *fd)
         const char *path = program(argv[0]);
         (void)snprintf(value, sizeof value, "%s:%d", role, pair[1]);
         (void)setenv("CLUSTERSIM_REMOTE", value, 1);
+        (void)setenv("NO_COLOR", "1",
+                     1); /* mpirun gives a terminal to each rank, wherever its own output goes */
         int null_fd = open("/dev/null", O_RDWR);
         for (int i = 0; quiet && null_fd >= 0 && i < 3; i++) {
             (void)dup2(null_fd, i);

@@ -52,7 +52,8 @@ struct cs_simulator {
 /** Platforms up to this many devices have all their routes asked for once, before workers are forked. */
 #define CS_SIMULATOR_ALL_ROUTES_DEVICES 256
 
-/** Get ready: `options` (copied) say how to run. Errors: those of cs_routes_need_all. */
+/** Get ready: `options` (copied) say how to run. Errors: those of cs_routes_need_all and, on platforms whose
+ *  routes are all asked for, of cs_engine_check_links. */
 CS_MUST_CHECK cs_status cs_simulator_init(struct cs_simulator *simulator, const struct cs_study *study,
                                           const struct cs_run_options *options, struct cs_err *err);
 /** Safe on a zeroed struct and twice. */

@@ -8,8 +8,10 @@
 
 #include "cs/strategies/search.h"
 
-/** Neighbours that are simulated, those with the best guesses. */
-#define CS_EXPLAIN_NEIGHBOURS_MAX 16
+/** Neighbours that are shown, those with the best guesses. */
+#define CS_EXPLAIN_NEIGHBOURS_MAX 32
+/** Simulations for the Pareto front at most, beside those of the search. */
+#define CS_EXPLAIN_FRONT_SIMULATIONS_MAX 128
 /** Of the ranking, so many are simulated on other hardware. */
 #define CS_EXPLAIN_CONTENDERS 8
 /** What a simulation can be trusted to where no published runs tell. */
@@ -22,7 +24,17 @@ struct cs_neighbour {
     int64_t candidate; /* index in the space */
     int32_t key;       /* in cs_strategy_keys */
     enum cs_outcome outcome;
-    double loss_frac; /* longer step time than the winner's, as a share of it */
+    double loss_frac; /* longer step time than the winner's, as a share of it; NaN unless simulated */
+    int64_t peak_memory_bytes; /* of one that does not fit: why */
+};
+
+/** A strategy that no other beats in time and memory both. */
+struct cs_front_point {
+    int64_t candidate; /* index in the space */
+    int32_t algorithm_set;
+    double time_s; /* of a step */
+    int64_t memory_bytes;
+    bool simulated; /* else the time is the closed form's bound */
 };
 
 /** The winner's place when one hardware figure is another: among the best of the ranking by simulation, or by
@@ -31,7 +43,7 @@ struct cs_shaken {
     const char *what;    /* "compute", "bandwidth inside nodes", ... */
     double factor;       /* @unit ratio to what the platform says */
     int32_t n_simulated; /* contenders; 0 = by the closed form */
-    int64_t rank;        /* of the winner, 1 = still the best */
+    int64_t rank;        /* of the winner, 1 = still the best, 0 = it has no closed form to tell */
     int64_t best;        /* index in the space of the best one then */
     double lost_frac;    /* what the winner is worse than that, as a share of its step time */
 };
@@ -61,22 +73,30 @@ struct cs_explanation {
     struct cs_evaluation baseline_evaluation;
     struct cs_run baseline_run;
     int64_t n_front;
-    int64_t *front;  /* Pareto front of step time (closed form) and memory: indices, fastest first */
-    double *front_s; /* step times */
-    int64_t *front_bytes;
+    struct cs_front_point
+        *front;          /* Pareto front of step time and memory, fastest first, the winner among them */
+    bool front_is_whole; /* of everything that fits; else of what the search simulated */
+    int64_t n_front_simulated; /* simulations that it took */
 };
 
-/** Explain a result with at least one ranked strategy. `baseline` (valid, may be NULL): the user's own.
- * `variants`: the study with each of cs_explain_variants, for simulations on other hardware; NULL = the
- * closed form says. Cost: CS_EXPLAIN_NEIGHBOURS_MAX + 2 simulations, CS_EXPLAIN_SHAKEN + 1 closed forms of
- * the space. Errors: those of cs_simulator_run for the winner and the baseline. On failure *explanation is
- * empty. The caller releases.
+/** Zero-initialised: no baseline, closed form, all processors. Borrowed. */
+struct cs_explain_options {
+    const struct cs_strategy *baseline;     /* valid: the user's own; NULL = none */
+    const struct cs_study *const *variants; /* the study with each of cs_explain_variants, for simulations on
+                                               other hardware; NULL = the closed form says */
+    int32_t n_workers;                      /* 0 = one a processor */
+    const volatile bool *stop;              /* set by a signal handler; may be NULL */
+};
+
+/** Explain a result with at least one ranked strategy. Cost: at most CS_EXPLAIN_NEIGHBOURS_MAX +
+ * CS_EXPLAIN_FRONT_SIMULATIONS_MAX + 2 simulations and those on other hardware; CS_EXPLAIN_SHAKEN + 1 closed
+ * forms of the space. Errors: those of cs_simulator_run for the winner and the baseline, CS_E_INTERRUPTED
+ * after *stop. On failure *explanation is empty. The caller releases.
  */
 CS_MUST_CHECK cs_status cs_explain(struct cs_explanation *explanation, const struct cs_study *study,
                                    const struct cs_space *space, const struct cs_search_result *result,
-                                   const struct cs_simulator *simulator, const struct cs_strategy *baseline,
-                                   const struct cs_study *const *variants, int32_t n_workers,
-                                   struct cs_err *err);
+                                   const struct cs_simulator *simulator,
+                                   const struct cs_explain_options *options, struct cs_err *err);
 /** Safe on a zeroed struct and twice. */
 void cs_explanation_release(struct cs_explanation *explanation);
 

@@ -98,7 +98,7 @@ struct cs_search_result {
     const struct cs_objective *objective;
     const struct cs_searcher *algorithm;
     int64_t n_ranked;
-    struct cs_ranked *ranking; /* best first; equal scores in strategy order */
+    struct cs_ranked *ranking; /* best first; equal scores: faster, less memory, strategy order */
     int32_t n_reasons;
     struct cs_reason *reasons; /* by outcome, then most frequent first, then by name */
 };

@@ -56,6 +56,8 @@ struct cs_constraints {
     double memory_margin;        /* @unit ratio >= 1: peak x margin must fit in a device's memory */
     double device_memory_bytes;  /* of a device's memory, what a training may take; 0 = all */
     double cross_node_comm_frac; /* share of the step; infinity = no limit */
+    double min_device_use_frac;  /* share of the step that the average device computes, at least; 0 = any */
+    double min_memory_use_frac; /* share of a device's memory that the fullest one needs, at least; 0 = any */
     int32_t n_rules;
     struct cs_user_rule *rules; /* in the study's arena */
 };
@@ -89,7 +91,7 @@ struct cs_search_settings {
     double candidate_limit_s; /* wall clock of one candidate, 0 = none */
     int64_t simulation_limit; /* simulations of the search, 0 = none */
     int64_t n_top;            /* entries of the ranking that are shown, and that exhaustive proves */
-    double device_hour_cost;  /* @unit money per device and hour; 1 when the study does not say */
+    double device_hour_cost;  /* @unit money per device and hour; 0 when the study does not say */
     uint64_t seed;
 };
 

@@ -145,6 +145,11 @@ struct cs_run {
 };
 void cs_run_release(struct cs_run *run);
 
+/** Are all slow links on routes that are known by now (cs_routes_need, cs_routes_need_all)? CS_E_INPUT names
+ * the first that is not. */
+CS_MUST_CHECK cs_status cs_engine_check_links(const struct cs_routes *routes,
+                                              const struct cs_run_options *options, struct cs_err *err);
+
 /** Replay. Routes that are missing are asked for. CS_E_DEADLOCK when ranks cannot finish (who waits for whom
  *  is in the message), CS_E_ENGINE when SimGrid ends the child (its words are quoted), CS_E_TIMEOUT. A run
  *  that does not fit in memory is not an error: compare peak_memory_bytes. */
