@@ -264,7 +264,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("bound");
     TCase *c = tcase_create("random");
-    tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, test_bed, 0, N_BEDS);
     suite_add_tcase(s, c);
     return s;

@@ -222,7 +222,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("folding");
     TCase *c = tcase_create("random");
-    tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, test_case, 0, N_CASES);
     tcase_add_loop_test(c, test_straggler_on_torus, 0, 2);
     suite_add_tcase(s, c);

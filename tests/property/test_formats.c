@@ -231,7 +231,6 @@ static Suite *formats_suite(void)
 {
     Suite *suite = suite_create("formats, random");
     TCase *tc = tcase_create("strategies");
-    tcase_set_timeout(tc, 240);
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_loop_test(tc, test_random, 0, N_SEEDS);
     suite_add_tcase(suite, tc);

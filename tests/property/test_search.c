@@ -295,7 +295,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("search");
     TCase *c = tcase_create("real");
-    tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, test_random_space, 0, N_SPACES);
 #ifndef CS_SANITIZER
     tcase_add_test(c, test_few_simulations);

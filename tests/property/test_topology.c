@@ -658,7 +658,6 @@ static Suite *topology_suite(void)
     Suite *suite = suite_create("topology");
     TCase *tcase = tcase_create("simgrid");
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 0); /* ctest has one */
     tcase_add_test(tcase, test_random_routes);
     tcase_add_test(tcase, test_large_routes);
     tcase_add_loop_test(tcase, test_many_leaves, 0, (int)(sizeof leaves / sizeof *leaves));

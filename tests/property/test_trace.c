@@ -189,7 +189,6 @@ static Suite *property_suite(void)
 {
     Suite *suite = suite_create("trace properties");
     TCase *random = tcase_create("random strategies");
-    tcase_set_timeout(random, 250);
     tcase_add_loop_test(random, test_random, 0, N_SEEDS);
     suite_add_tcase(suite, random);
     return suite;

@@ -332,7 +332,6 @@ static Suite *suite(void)
     tcase_add_test(plans, test_auto);
     suite_add_tcase(s, plans);
     TCase *views = tcase_create("views");
-    tcase_set_timeout(views, 240);
     tcase_add_loop_test(views, test_views_in_node, 0, 3);
     tcase_add_loop_test(views, test_views_between_nodes, 0, N_NODE_COUNTS);
     tcase_add_test(views, test_views_hierarchical);

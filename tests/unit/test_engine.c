@@ -367,7 +367,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("engine");
     TCase *c = tcase_create("replay");
-    tcase_set_timeout(c, 240);
     tcase_add_loop_test(c, test_bubble, 0, 32);
     tcase_add_loop_test(c, test_folded_equals_full, 0, N_RANDOM);
     tcase_add_test(c, test_folds_and_skips);

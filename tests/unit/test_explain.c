@@ -304,7 +304,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("explain");
     TCase *c = tcase_create("small");
-    tcase_set_timeout(c, 200);
     tcase_add_test(c, a_winner_is_explained);
     tcase_add_test(c, other_hardware_is_simulated);
     tcase_add_loop_test(c, the_front_is_that_of_everything, 0, 4);

@@ -128,7 +128,6 @@ static Suite *format_replay_suite(void)
 {
     Suite *suite = suite_create("format replay");
     TCase *tc = tcase_create("replay");
-    tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_loop_test(tc, test_handmade, 0, CS_COUNT(shapes));
     tcase_add_loop_test(tc, test_generated, 0, 3);

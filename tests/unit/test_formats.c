@@ -640,7 +640,6 @@ static Suite *formats_suite(void)
     tcase_add_test(tc, test_documented);
     tcase_add_test(tc, test_limits);
     tcase_add_test(tc, test_long_to_check);
-    tcase_set_timeout(tc, 240); /* a thousand million steps, and others may be at the machine */
     tcase_add_test(tc, test_chain);
     suite_add_tcase(suite, tc);
     tc = tcase_create("smpi");

@@ -531,7 +531,6 @@ static Suite *keys_suite(void)
 {
     Suite *suite = suite_create("mindformers keys");
     TCase *c = tcase_create("keys");
-    tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, test_listed, 0, CS_COUNT(listed));
     tcase_add_test(c, test_quiet);
     tcase_add_loop_test(c, test_modelled, 0, CS_COUNT(modelled));

@@ -226,7 +226,6 @@ static Suite *platform_file_suite(void)
     Suite *suite = suite_create("platform_file");
     TCase *tcase = tcase_create("bad");
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_bad_files);
     tcase_add_test(tcase, test_bad_paths);
     tcase_add_test(tcase, test_nul_byte);

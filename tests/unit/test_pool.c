@@ -365,7 +365,6 @@ static Suite *suite(void)
 {
     Suite *suite = suite_create("pool");
     TCase *tcase = tcase_create("run");
-    tcase_set_timeout(tcase, 30);
     tcase_add_loop_test(tcase, many_jobs_report_once_each, 0, 4);
     tcase_add_test(tcase, no_jobs_is_fine);
     tcase_add_test(tcase, a_bad_job_costs_itself_only);

@@ -199,7 +199,6 @@ static Suite *smpi_suite(void)
 {
     Suite *suite = suite_create("smpi");
     TCase *tc = tcase_create("replay");
-    tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_loop_test(tc, test_handmade, 0, CS_COUNT(smpi_cases));
     tcase_add_loop_test(tc, test_generated, 0, 2);

@@ -241,7 +241,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("store");
     TCase *c = tcase_create("store");
-    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_add_test(c, test_remembers);
     tcase_add_test(c, test_hash_sees);

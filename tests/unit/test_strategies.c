@@ -705,7 +705,6 @@ static Suite *suite(void)
     tcase_add_test(space, auto_ranges_are_as_documented);
     tcase_add_test(space, a_space_without_the_clusters_size_is_refused);
     TCase *search = tcase_create("search");
-    tcase_set_timeout(search, 60);
     tcase_add_test(search, the_result_does_not_depend_on_the_workers);
     tcase_add_test(search, equal_scores_rank_by_memory);
     tcase_add_test(search, a_candidate_that_dies_is_reported);

@@ -422,7 +422,6 @@ static Suite *sweep_suite(void)
     Suite *suite = suite_create("sweep");
     TCase *tcase = tcase_create("sweep");
     tcase_add_checked_fixture(tcase, NULL, teardown);
-    tcase_set_timeout(tcase, 0); /* ctest has one */
     tcase_add_loop_test(tcase, test_good_axis, 0, (int)(sizeof good_axes / sizeof *good_axes));
     tcase_add_loop_test(tcase, test_bad_axis, 0, (int)(sizeof bad_axes / sizeof *bad_axes));
     tcase_add_test(tcase, test_points_are_the_product);

@@ -143,7 +143,6 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("symmetry");
     TCase *c = tcase_create("equal");
-    tcase_set_timeout(c, 120);
     tcase_add_test(c, test_torus_dimensions);
     tcase_add_test(c, test_layers);
     tcase_add_test(c, test_nodes);

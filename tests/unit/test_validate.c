@@ -258,7 +258,6 @@ static Suite *suite(void)
     tcase_add_test(tcase, errors_are_as_defined);
     tcase_add_test(tcase, software_is_written_as_it_is_read);
     tcase_add_test(tcase, calibration_finds_a_figure_again);
-    tcase_set_timeout(tcase, 100);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -516,7 +516,6 @@ static Suite *yaml_suite(void)
     tcase_add_test(tree, test_merge_keys);
     tcase_add_loop_test(bad, test_bad, 0, CS_COUNT(BAD));
     tcase_add_test(bad, test_load_file);
-    tcase_set_timeout(limits, 60);
     tcase_add_test(limits, test_depth);
     tcase_add_test(limits, test_depth_through_aliases);
     tcase_add_test(limits, test_nodes);
