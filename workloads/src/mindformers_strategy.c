@@ -233,6 +233,41 @@ out:
     return st;
 }
 
+static cs_status read_automatic(struct cs_mf *mf, const struct cs_yaml_node *config, struct cs_err *err)
+{
+    const struct cs_yaml_node *automatic = CS_MF_GET(mf, mf->parallel, "auto_pipeline");
+    const struct cs_yaml_node *inner = CS_MF_GET(mf, config, "auto_pipeline");
+    bool searched = false;
+    cs_status st;
+    cs__mf_prefer(mf, automatic, inner, "parallel.pipeline_config.auto_pipeline");
+    automatic = automatic != NULL ? automatic : inner;
+    CS_TRY(cs__mf_bool(automatic, "auto_pipeline", &searched, err));
+    if (searched && mf->parallel_run) {
+        cs__mf_warn(
+            mf, "parallel.auto_pipeline", automatic,
+            "a number of stages that MindSpore searches is not modelled: pipeline_stage is simulated");
+    }
+out:
+    return st;
+}
+
+/** What the schedule has no use for. */
+static void drop_idle(struct cs_mf *mf)
+{
+    struct cs_strategy *s = &mf->out->strategy;
+    if (s->pp == 1 && s->vpp > 1 && s->schedule == CS_SCHED_INTERLEAVED) {
+        cs__mf_warn(mf, "model.model_config.pp_interleave_num", CS_MF_GET(mf, mf->model, "pp_interleave_num"),
+                    "has no effect without pipeline stages");
+        s->vpp = 1;
+        s->schedule = CS_SCHED_1F1B;
+    }
+    if (s->seq_split > 1 && s->schedule != CS_SCHED_SEQPIPE) {
+        cs__mf_warn(mf, "parallel_config.seq_split_num", CS_MF_GET(mf, mf->parallel_config, "seq_split_num"),
+                    "has no effect without pipeline_scheduler: seqpipe");
+        s->seq_split = 1;
+    }
+}
+
 static cs_status read_schedule(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -243,19 +278,9 @@ static cs_status read_schedule(struct cs_mf *mf, struct cs_err *err)
     const struct cs_yaml_node *config = CS_MF_GET(mf, mf->parallel, "pipeline_config");
     const struct cs_yaml_node *scheduler = CS_MF_GET(mf, config, "pipeline_scheduler");
     const struct cs_yaml_node *chunks = CS_MF_GET(mf, mf->model, "pp_interleave_num");
-    const struct cs_yaml_node *automatic = CS_MF_GET(mf, mf->parallel, "auto_pipeline");
-    const struct cs_yaml_node *inner = CS_MF_GET(mf, config, "auto_pipeline");
     bool interleave = false;
-    bool searched = false;
     int32_t index = 0;
-    cs__mf_prefer(mf, automatic, inner, "parallel.pipeline_config.auto_pipeline");
-    automatic = automatic != NULL ? automatic : inner;
-    CS_TRY(cs__mf_bool(automatic, "auto_pipeline", &searched, err));
-    if (searched && mf->parallel_run) {
-        cs__mf_warn(
-            mf, "parallel.auto_pipeline", automatic,
-            "a number of stages that MindSpore searches is not modelled: pipeline_stage is simulated");
-    }
+    CS_TRY(read_automatic(mf, config, err));
     if (config != NULL) {
         CS_TRY(cs_yaml_want(config, CS_YAML_MAP, "pipeline_config", err));
     }
@@ -282,17 +307,7 @@ static cs_status read_schedule(struct cs_mf *mf, struct cs_err *err)
     if (s->vpp > 1 && s->schedule == CS_SCHED_1F1B) {
         s->schedule = CS_SCHED_INTERLEAVED;
     }
-    if (s->pp == 1 && s->vpp > 1 && s->schedule == CS_SCHED_INTERLEAVED) {
-        cs__mf_warn(mf, "model.model_config.pp_interleave_num", chunks,
-                    "has no effect without pipeline stages");
-        s->vpp = 1;
-        s->schedule = CS_SCHED_1F1B;
-    }
-    if (s->seq_split > 1 && s->schedule != CS_SCHED_SEQPIPE) {
-        cs__mf_warn(mf, "parallel_config.seq_split_num", CS_MF_GET(mf, mf->parallel_config, "seq_split_num"),
-                    "has no effect without pipeline_scheduler: seqpipe");
-        s->seq_split = 1;
-    }
+    drop_idle(mf);
 out:
     return st;
 }

@@ -238,7 +238,11 @@ int cs__cmd_simulate(int argc, char **argv)
     if (args.mindformers) {
         CS_TRY(cs__mindformers_apply(&args.config, args.mindformers, args.strategy, &args.study, &err));
     }
-    CS_TRY(cs__load_study(&study, &args.study, &err));
+    st = cs__load_study(&study, &args.study, &err);
+    if (st != CS_OK) {
+        cs__mindformers_name_gaps(&args.config, &err);
+        goto out;
+    }
     CS_TRY(simulate(&args, &study, &exit_code, &err));
 out:
     if (st != CS_OK) {

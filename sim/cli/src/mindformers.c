@@ -142,6 +142,17 @@ out:
     return st;
 }
 
+void cs__mindformers_name_gaps(const struct cs__mindformers *m, struct cs_err *err)
+{
+    const struct cs_mindformers *config = &m->config;
+    if (m->path && !(config->has_model && config->has_training)) {
+        cs_err_prefix(err, "'%s' gives no %s", m->path,
+                      config->has_model      ? "sequence length"
+                      : config->has_training ? "sizes of a model"
+                                             : "sizes of a model and no sequence length");
+    }
+}
+
 void cs__mindformers_blame(const struct cs__mindformers *m, struct cs_err *err)
 {
     if (m->path) {
