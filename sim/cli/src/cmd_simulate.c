@@ -42,6 +42,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_MINDFORMERS:
         cs__option_once(state, &args->mindformers, arg, "mindformers");
+        args->study.is_optional = true;
         return 0;
     case OPT_TIMELINE:
         args->timeline = arg;
@@ -76,7 +77,8 @@ static void parse_args(struct simulate_args *args, int argc, char **argv)
         {"mindformers", OPT_MINDFORMERS, "FILE", 0,
          "Take model, training and strategy from a MindFormers run_*.yaml; what it asks for and is not "
          "modelled "
-         "is listed; other options win over it",
+         "is listed; other options win over it; without -p on as many devices as it asks for, eight a server "
+         "of the default type",
          0},
         {"timeline", OPT_TIMELINE, "FILE", 0, "Write every rank's step as Chrome/Perfetto trace events", 0},
         {"explain-folding", OPT_EXPLAIN, NULL, 0,
@@ -90,7 +92,7 @@ static void parse_args(struct simulate_args *args, int argc, char **argv)
         options,
         parse,
         "STUDY --strategy S\n-m MODEL -p PLATFORM --set KEY=VALUE... --strategy S\n"
-        "--mindformers FILE -p PLATFORM",
+        "--mindformers FILE [-p PLATFORM]",
         "Simulate one training step under one strategy: time, bubble, communication, memory.\v"
         "STUDY is a study file or the name of a shipped one. A strategy that does not fit in memory is "
         "simulated as if memory were larger, and ends in 3. " CS__EXIT_STATUS_DOC,

@@ -5,9 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Settings that a configuration makes: model, seven of the training, memory, an empty strategy block and a
- * key of it each. */
+/* Settings that a configuration makes: model, seven of the training, memory, two of the platform, an empty
+ * strategy block and a key of it each. */
 enum { N_SETTINGS = 64 };
+
+/* Of the Ascend servers that MindFormers runs on. */
+enum { DEVICES_PER_NODE = 8 };
 
 struct settings {
     struct cs_arena *arena;
@@ -88,10 +91,28 @@ static bool is_changed(const char *strategy, const struct cs__study_args *args)
     return changed;
 }
 
+/* Where nothing names a cluster: as many devices as the file's degrees ask for, in the default server. */
+static void set_platform(struct settings *settings, const struct cs_mindformers *config,
+                         const struct cs__study_args *args)
+{
+    struct cs_arena *arena = settings->arena;
+    bool given = args->study != NULL;
+    for (int32_t i = 0; i < args->n_overrides; i++) {
+        given |= cs_text_starts_with(args->overrides[i].key, "platform");
+    }
+    if (!given) {
+        const char *n = cs_arena_printf(arena, "%lld", (long long)config->n_devices);
+        set(settings, "platform.devices", n, true);
+        if (config->n_devices < DEVICES_PER_NODE) {
+            set(settings, "platform.devices_per_node", n, true);
+        }
+    }
+}
+
 /* "dp=16,mp=2,..." key by key; a comma in a value is one without a '=' before the next. */
 static void set_strategy(struct settings *settings, const struct cs_strategy *strategy, bool without_counts)
 {
-    char text[2048];
+    char text[CS_STRATEGY_TEXT_MAX];
     char *at = cs_arena_strdup(settings->arena, cs_strategy_format(strategy, text, sizeof text));
     set(settings, "strategy", "{}", false);
     while (at) {
@@ -135,6 +156,7 @@ cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, con
         set(&settings, "constraints.device_memory",
             cs_arena_printf(&config->arena, "%.0fB", floor(config->device_memory_bytes)), true);
     }
+    set_platform(&settings, config, args);
     m->is_changed = is_changed(strategy, args);
     set_strategy(&settings, &config->strategy, is_given("recompute", strategy, args));
     CS_TRY(put_first(args, &settings, err));

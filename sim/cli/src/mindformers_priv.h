@@ -19,7 +19,8 @@ struct cs__mindformers {
  * win. The strategy block is the file's, key by key, so that another word of the command line, in args or in
  * `strategy` (NULL = none), replaces one key. Of a key that stands for several in the file all give way:
  * recompute for its counts by stage; and where all data-parallel ranks share the states, they still do when
- * there are more or fewer.
+ * there are more or fewer. Where neither args nor a study names a platform, it is as many devices as the
+ * file's degrees ask for.
  */
 CS_MUST_CHECK cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path,
                                               const char *strategy, struct cs__study_args *args,

@@ -171,7 +171,7 @@ static error_t parse_study(int key, char *arg, struct argp_state *state)
         args->study = arg;
         return 0;
     case ARGP_KEY_END:
-        if (!args->study && args->n_overrides == 0) {
+        if (!args->study && args->n_overrides == 0 && !args->is_optional) {
             argp_error(state, "no study given: name a file, or say -m MODEL -p PLATFORM --set KEY=VALUE");
         }
         return 0;
