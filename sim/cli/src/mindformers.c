@@ -91,7 +91,7 @@ static bool is_changed(const char *strategy, const struct cs__study_args *args)
 /* "dp=16,mp=2,..." key by key; a comma in a value is one without a '=' before the next. */
 static void set_strategy(struct settings *settings, const struct cs_strategy *strategy, bool without_counts)
 {
-    char text[2048];
+    char text[CS_STRATEGY_TEXT_MAX];
     char *at = cs_arena_strdup(settings->arena, cs_strategy_format(strategy, text, sizeof text));
     set(settings, "strategy", "{}", false);
     while (at) {
