@@ -341,6 +341,7 @@ static const struct {
     {{.model = ", position_embedding_type: spiral"}, "'position_embedding_type' is 'spiral'", 4},
     {{.model = ", num_experts: 8, first_k_dense_replace: 17"}, "is 17, more than the 16 layers", 4},
     {{.model = ", num_experts: 8, add_bias_linear: True"}, "experts with biases", 4},
+    {{.model = ", moe_token_dispatcher_type: carrier_pigeon"}, "alltoall_zero_redundancy", 4},
     {{.model = ", num_experts: 8, moe_token_drop_policy: never"}, "probs, position or False", 4},
     {{.model = ", num_moe_experts: 8, moe_token_drop_policy: probs, moe_expert_capacity_factor: -1"},
      NULL,
@@ -371,6 +372,24 @@ START_TEST(test_width)
     struct cs_mindformers config = {0};
     cs_status st = cs_mindformers_load_text(&config, text, sizeof text - 1, "run.yaml", &err);
     ck_assert_fails(st, &err, CS_E_INPUT, 3, "8191 is not divisible by the 64 heads");
+}
+END_TEST
+
+/* What a file leaves out is what its style's defaults are. */
+START_TEST(test_styles)
+{
+    static const char sizes[] = "model: {model_config: {num_layers: 4, hidden_size: 1024, num_heads: 16, "
+                                "vocab_size: 32000, seq_length: 1024}}\n";
+    for (int new_style = 0; new_style < 2; new_style++) {
+        struct cs_err err = {0};
+        struct cs_mindformers config = {0};
+        char text[512];
+        int n = snprintf(text, sizeof text, "%suse_legacy: %s\n", sizes, new_style ? "False" : "True");
+        ck_assert_ok(cs_mindformers_load_text(&config, text, (size_t)n, "run.yaml", &err), &err);
+        ck_assert_int_eq(config.training.dtype, new_style ? CS_DTYPE_BF16 : CS_DTYPE_FP16);
+        ck_assert_int_eq(config.training.flash_attention, new_style);
+        cs_mindformers_release(&config);
+    }
 }
 END_TEST
 
@@ -410,10 +429,10 @@ static const struct {
              "model.model_config.param_init_type model.model_config.params_dtype "
              "model.model_config.softmax_compute_type model.model_config.softmax_compute_dtype "
              "model.model_config.layernorm_compute_type model.model_config.layernorm_compute_dtype "
-             "model.model_config.rotary_dtype parallel_config.context_parallel_algo "},
+             "model.model_config.rotary_dtype parallel_config.context_parallel_algo "
+             "model.model_config.moe_token_dispatcher_type "},
     {WORD,
-     " optimizer.type model.model_config.type model.model_config.model_type model.model_config.hidden_act "
-     "model.model_config.moe_token_dispatcher_type "},
+     " optimizer.type model.model_config.type model.model_config.model_type model.model_config.hidden_act "},
 };
 
 static int takes_of(const char *path)
@@ -537,6 +556,7 @@ static Suite *keys_suite(void)
     tcase_add_test(c, test_memory);
     tcase_add_loop_test(c, test_refused, 0, CS_COUNT(refused));
     tcase_add_test(c, test_width);
+    tcase_add_test(c, test_styles);
     tcase_add_loop_test(c, test_wrong_values, 0, 6);
     tcase_add_test(c, test_many);
     suite_add_tcase(suite, c);

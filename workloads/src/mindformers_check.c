@@ -62,20 +62,23 @@ static cs_status check_exchange(struct cs_mf *mf, struct cs_err *err)
     const bool exchanged = mf->out->model.n_experts > 0 && s->ep > 1;
     int64_t per_node = 1;
     bool all_to_all = true;
-    const char *type = "alltoall";
+    static const char *const types[] = {"alltoall", "alltoall_deredundency", "alltoall_zero_redundancy",
+                                        NULL};
+    int32_t type = 0;
     cs_status st;
     CS_TRY(cs__mf_int(CS_MF_GET(mf, mf->parallel_config, "npu_nums_per_device"), 1, 1 << 20,
                       "npu_nums_per_device", &per_node, err));
-    CS_TRY(cs__mf_text(dispatcher, "moe_token_dispatcher_type", &type, err));
+    if (dispatcher != NULL) {
+        CS_TRY(cs_yaml_choice(dispatcher, types, "moe_token_dispatcher_type", &type, err));
+    }
     CS_TRY(cs__mf_bool(swap, "enable_alltoall", &all_to_all, err));
-    if (mf->new_style && strcmp(type, "alltoall_deredundency") == 0 && s->ep < per_node) {
+    if (mf->new_style && type == 1 && s->ep < per_node) {
         return refuse(mf, mf->parallel_config, "expert_parallel",
                       "is below npu_nums_per_device, which alltoall_deredundency does not allow", err);
     }
-    if (exchanged && strcmp(type, "alltoall") != 0) {
-        char shown[CS_TEXT_CLIP_BYTES];
+    if (exchanged && type > 0) {
         cs__mf_warn(mf, "model.model_config.moe_token_dispatcher_type", dispatcher,
-                    "'%s' is not modelled: a plain all-to-all is", cs_text_clip(type, shown));
+                    "'%s' is not modelled: a plain all-to-all is", types[type]);
     }
     if (exchanged && !all_to_all) {
         cs__mf_warn(mf, "parallel.enable_alltoall", swap,

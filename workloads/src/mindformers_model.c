@@ -199,8 +199,12 @@ static cs_status read_blocks(struct cs_mf *mf, enum family family, const char *n
     m->qkv_bias = family == FAMILY_QWEN2;
     m->embedding_norm = family == FAMILY_BERT || family == FAMILY_BLOOM;
     m->head_transform = family == FAMILY_BERT;
-    m->flash_attention = false;
+    m->flash_attention = mf->new_style; /* as each style's defaults are */
     CS_TRY(read_words(mf, classic, err));
+    bool untied = !m->tied_embedding;
+    CS_TRY(cs__mf_bool(FIND(mf, "untie_embeddings_and_output_weights"), "untie_embeddings_and_output_weights",
+                       &untied, err));
+    m->tied_embedding = !untied;
     CS_TRY(cs__mf_bool(FIND(mf, "tie_word_embeddings"), "tie_word_embeddings", &m->tied_embedding, err));
     CS_TRY(cs__mf_bool(FIND(mf, "qkv_has_bias", "add_qkv_bias", "attention_bias"), "qkv_has_bias",
                        &m->qkv_bias, err));

@@ -383,7 +383,7 @@ cs_status cs__mf_stages(struct cs_mf *mf, struct cs_err *err)
     struct cs_strategy *s = &mf->out->strategy;
     CS_TRY(read_balance(mf, err));
     const int64_t n_places = (int64_t)s->pp * s->vpp;
-    bool lists = is_list(CS_MF_GET(mf, mf->model, "offset")) ||
+    bool lists = cs__mf_is_on(CS_MF_GET(mf, mf->model, "offset")) ||
                  is_list(CS_MF_GET(mf, mf->model, "layers_per_stage")) ||
                  is_list(CS_MF_GET(mf, mf->recompute, "recompute")) ||
                  is_list(CS_MF_GET(mf, mf->recompute, "select_recompute"));

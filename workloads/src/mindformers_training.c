@@ -38,7 +38,7 @@ static cs_status read_precision(struct cs_mf *mf, struct cs_err *err)
     cs_status st;
     struct cs_training *t = &mf->out->training;
     enum cs_dtype state = CS_DTYPE_FP32;
-    t->dtype = CS_DTYPE_FP16;
+    t->dtype = mf->new_style ? CS_DTYPE_BF16 : CS_DTYPE_FP16; /* as each style's defaults are */
     CS_TRY(read_dtype(CS_MF_GET(mf, mf->model, "compute_dtype"), "compute_dtype", &t->dtype, err));
     const struct cs_yaml_node *node = CS_MF_GET(mf, mf->model, "param_init_type", "params_dtype");
     CS_TRY(read_dtype(node, "param_init_type", &state, err));
