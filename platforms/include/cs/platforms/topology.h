@@ -86,6 +86,10 @@ CS_MUST_CHECK cs_status cs_topology_write(const struct cs_topology_spec *spec,
 CS_MUST_CHECK cs_status cs_topology_read(struct cs_topology_spec *spec, const struct cs_platform *platform,
                                          const struct cs_catalogue *catalogue, struct cs_loc loc,
                                          struct cs_err *err);
+/** Where the traffic of dead links goes instead, added to the text: which third device, router or group; in a
+ * torus how many pairs of nodes have a longer way. Nothing without dead links. Precondition:
+ * cs_topology_check passes. */
+void cs_topology_detours(const struct cs_topology_spec *spec, struct cs_strbuf *text);
 /** What the description promises for the route between two devices (closed form, for tests and closed-form
  *  models): latency in seconds and bandwidth of the narrowest link in bytes/s.
  *
