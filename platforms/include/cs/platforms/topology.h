@@ -50,7 +50,7 @@ struct cs_topology_spec {
     int32_t leaf_ports;           /* down ports of a leaf switch (fat tree) */
     int32_t levels;               /* fat tree: 0 = as needed, 2 or 3 */
     int32_t dims[3]; /* torus: nodes per dimension, 0 = chosen; dragonfly: groups, routers, nodes */
-    /** Fat tree only: further nodes of another type, after the first ones and on leaves of their own. */
+    /** Fat tree and rail: further nodes of another type, after the first ones and on leaves of their own. */
     struct cs_topology_part second;
     /** Cables that are out, both directions, named as in the file ("hccs0-3", "torus5_x", "group0_local1-2",
      *  "global0-1"; a direction "_UP" at the end is ignored). Where there is another path it is taken: over a
