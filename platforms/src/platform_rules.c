@@ -217,6 +217,10 @@ static cs_status end_zone(struct cs_reader *reader)
                                   zone->name, (long long)zone->n_points, (long long)max,
                                   routing_names[zone->routing]);
     }
+    bool searched = zone->routing == CS__ROUTING_DIJKSTRA || zone->routing == CS__ROUTING_DIJKSTRA_CACHE;
+    if (searched && cs__graph_check(reader, reader->zone) != CS_OK) {
+        return reader->status;
+    }
     reader->zone = zone->parent;
     return CS_OK;
 }

@@ -201,6 +201,10 @@ cs_status cs__rules_add_link(struct cs_reader *reader, const char *name, enum cs
 /* Check a `core` attribute (NULL = left out). */
 cs_status cs__rules_core(struct cs_reader *reader, const char *text);
 
+/* platform_graph.c: can every member of a zone with routing Dijkstra reach every other? SimGrid's search for
+ * a path that does not exist never ends. */
+cs_status cs__graph_check(struct cs_reader *reader, int32_t zone);
+
 /* platform_cluster.c */
 cs_status cs__cluster_start(struct cs_reader *reader);
 cs_status cs__cluster_end(struct cs_reader *reader);

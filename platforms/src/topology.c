@@ -106,20 +106,23 @@ int32_t cs_topology_n_nodes(const struct cs_topology_spec *spec)
     return spec->n_nodes + spec->second.n_nodes;
 }
 
-/* Leaf switches of the first server type of a fat tree or rail fabric. */
+/* Leaf switches of one server type of a fat tree or rail fabric. */
+static int32_t count_part_leaves(const struct cs_topology_spec *spec, int32_t n_nodes, int32_t per_node)
+{
+    return spec->topology == CS_TOPOLOGY_RAIL ? ceil_div(n_nodes, spec->leaf_ports) * per_node
+                                              : ceil_div(n_nodes * per_node, spec->leaf_ports);
+}
+
 static int32_t count_first_leaves(const struct cs_topology_spec *spec)
 {
-    if (spec->topology == CS_TOPOLOGY_RAIL) {
-        return ceil_div(spec->n_nodes, spec->leaf_ports) * spec->devices_per_node;
-    }
-    return ceil_div(spec->n_nodes * spec->devices_per_node, spec->leaf_ports);
+    return count_part_leaves(spec, spec->n_nodes, spec->devices_per_node);
 }
 
 /* Number of leaf switches of a fat tree or rail fabric. */
 static int32_t count_leaves(const struct cs_topology_spec *spec)
 {
-    const struct cs_topology_part *second = &spec->second;
-    return count_first_leaves(spec) + ceil_div(second->n_nodes * second->devices_per_node, spec->leaf_ports);
+    return count_first_leaves(spec) +
+           count_part_leaves(spec, spec->second.n_nodes, spec->second.devices_per_node);
 }
 
 static cs_status check_rate(double value, const char *what, struct cs_loc loc, struct cs_err *err)
@@ -192,9 +195,14 @@ static cs_status check_second(const struct cs_topology_spec *spec, struct cs_loc
     if (spec->second.n_nodes == 0) {
         return CS_OK;
     }
-    if (spec->topology != CS_TOPOLOGY_FAT_TREE) {
-        return cs_err_set(err, CS_E_INPUT, loc, "two server types share a fat tree only, not topology %s",
-                          cs_topology_names[spec->topology]);
+    static const char *const reasons[CS_N_TOPOLOGIES] = {
+        [CS_TOPOLOGY_TORUS] = "a torus is of equal nodes, whose NICs its links share",
+        [CS_TOPOLOGY_DRAGONFLY] = "the routers of a dragonfly hold equal nodes",
+        [CS_TOPOLOGY_SUPERNODE] = "a supernode is one scale-up domain of equal devices"};
+    if (spec->topology < CS_N_TOPOLOGIES && reasons[spec->topology]) {
+        return cs_err_set(err, CS_E_INPUT, loc,
+                          "two server types share a fat tree or a rail-optimised fabric: %s",
+                          reasons[spec->topology]);
     }
     CS_TRY(check_part(&spec->second, loc, err));
     if (cs_topology_n_devices(spec) > CS_TOPOLOGY_DEVICES_MAX) {
@@ -382,33 +390,36 @@ int32_t cs__fabric_node(const struct cs_fabric_plan *plan, int32_t device)
 int32_t cs__fabric_leaf(const struct cs_fabric_plan *plan, int32_t device)
 {
     const struct cs_topology_spec *spec = plan->spec;
-    if (spec->topology == CS_TOPOLOGY_RAIL) {
-        int32_t node = device / spec->devices_per_node;
-        return node / spec->leaf_ports * spec->devices_per_node + device % spec->devices_per_node;
-    }
     int32_t part = cs__fabric_part(plan, device);
-    return (part == 0 ? 0 : plan->first_leaf[1]) + (device - plan->first_device[part]) / spec->leaf_ports;
+    int32_t first = part == 0 ? 0 : plan->first_leaf[1];
+    int32_t at = device - plan->first_device[part];
+    if (spec->topology == CS_TOPOLOGY_RAIL) {
+        int32_t per_node = plan->parts[part].devices_per_node;
+        return first + at / per_node / spec->leaf_ports * per_node + at % per_node;
+    }
+    return first + at / spec->leaf_ports;
 }
 
 int32_t cs__fabric_leaf_first(const struct cs_fabric_plan *plan, int32_t leaf)
 {
     const struct cs_topology_spec *spec = plan->spec;
-    if (spec->topology == CS_TOPOLOGY_RAIL) {
-        int32_t per_node = spec->devices_per_node;
-        return leaf / per_node * spec->leaf_ports * per_node + leaf % per_node;
-    }
     int32_t part = cs__fabric_leaf_part(plan, leaf);
-    return plan->first_device[part] + (leaf - (part == 0 ? 0 : plan->first_leaf[1])) * spec->leaf_ports;
+    int32_t at = leaf - (part == 0 ? 0 : plan->first_leaf[1]);
+    if (spec->topology == CS_TOPOLOGY_RAIL) {
+        int32_t per_node = plan->parts[part].devices_per_node;
+        return plan->first_device[part] + at / per_node * spec->leaf_ports * per_node + at % per_node;
+    }
+    return plan->first_device[part] + at * spec->leaf_ports;
 }
 
 int32_t cs__fabric_leaf_nics(const struct cs_fabric_plan *plan, int32_t leaf)
 {
     const struct cs_topology_spec *spec = plan->spec;
-    int32_t end =
-        cs__fabric_leaf_part(plan, leaf) + 1 < plan->n_parts ? plan->first_device[1] : plan->n_devices;
-    int32_t n = spec->topology == CS_TOPOLOGY_RAIL
-                    ? spec->n_nodes - leaf / spec->devices_per_node * spec->leaf_ports
-                    : end - cs__fabric_leaf_first(plan, leaf);
+    int32_t part = cs__fabric_leaf_part(plan, leaf);
+    int32_t first = cs__fabric_leaf_first(plan, leaf) - plan->first_device[part]; /* of the part */
+    int32_t per_node = plan->parts[part].devices_per_node;
+    int32_t n_nodes = plan->parts[part].n_nodes;
+    int32_t n = spec->topology == CS_TOPOLOGY_RAIL ? n_nodes - first / per_node : n_nodes * per_node - first;
     return n < spec->leaf_ports ? n : spec->leaf_ports;
 }
 

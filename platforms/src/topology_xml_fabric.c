@@ -134,7 +134,8 @@ static void put_leaf(FILE *stream, const struct cs_fabric_plan *plan, const stru
     char id[CS__XML_TEXT_MAX];
     int32_t first = cs__fabric_leaf_first(plan, leaf);
     int32_t n = cs__fabric_leaf_nics(plan, leaf);
-    int32_t step = plan->spec->topology == CS_TOPOLOGY_RAIL ? plan->spec->devices_per_node : 1;
+    int32_t per_node = plan->parts[cs__fabric_leaf_part(plan, leaf)].devices_per_node;
+    int32_t step = plan->spec->topology == CS_TOPOLOGY_RAIL ? per_node : 1;
     snprintf(id, sizeof id, "leaf%d", (int)leaf);
     if (cs__fabric_joined(plan)) {
         cs__xml_joined_switch(stream, plan, text, id, first, n);

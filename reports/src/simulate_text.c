@@ -129,6 +129,19 @@ static void print_links(FILE *out, const struct cs_run *run)
     }
 }
 
+/* Where the traffic of dead links goes: the cost is in the step. */
+static void print_detours(FILE *out, const struct cs_study *study)
+{
+    struct cs_strbuf text = {0};
+    if (study->description && study->description->n_dead_links > 0) {
+        cs_topology_detours(study->description, &text);
+    }
+    if (text.len > 0) {
+        cs__paragraph(out, "dead links  ", text.text);
+    }
+    cs_strbuf_release(&text);
+}
+
 struct warning_context {
     FILE *out;
     bool color;
@@ -160,6 +173,7 @@ void cs_report_simulate_text(FILE *out, const struct cs_simulate_report *report,
     }
     print_memory(out, report);
     print_links(out, report->run);
+    print_detours(out, report->study);
     if (metrics->limited_by[0]) {
         cs__paragraph(out, "limited by  ", metrics->limited_by);
     }

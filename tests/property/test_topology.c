@@ -185,7 +185,7 @@ static struct cs_topology_spec random_spec(struct cs_rng *rng)
             }
             spec.n_nodes = spec.dims[0] * spec.dims[1] * spec.dims[2];
         }
-        if (spec.topology == CS_TOPOLOGY_FAT_TREE && cs_rng_below(rng, 2)) { /* a mixed cluster */
+        if (spec.topology <= CS_TOPOLOGY_RAIL && cs_rng_below(rng, 2)) { /* a mixed cluster */
             bool second_switched = cs_rng_below(rng, 2) != 0;
             spec.second = (struct cs_topology_part){
                 .chip = "910b3",
@@ -243,6 +243,7 @@ static const struct {
     {CS_TOPOLOGY_FAT_TREE, 900, 7, 16, false, false}, /* a node's devices on two leaves */
     {CS_TOPOLOGY_FAT_TREE, 390, 14, 14, false, true}, /* a second server type */
     {CS_TOPOLOGY_RAIL, 800, 8, 16, true, false},
+    {CS_TOPOLOGY_RAIL, 800, 8, 16, false, true},
 };
 
 START_TEST(test_many_leaves)

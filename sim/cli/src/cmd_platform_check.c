@@ -1,6 +1,7 @@
 #include "cli_priv.h"
 #include "pairs_priv.h"
 
+#include "cs/engine/reach.h"
 #include "cs/platforms/check.h"
 
 #include <math.h>
@@ -79,7 +80,8 @@ static struct cs__route_pairs pairs_to_check(const struct cs_platform *platform)
 
 struct problems {
     int64_t n;
-    json_t *list; /* the first PROBLEMS_MAX */
+    int64_t n_findings; /* of them, that stand among the findings */
+    json_t *list;       /* the first PROBLEMS_MAX */
     int lines[PROBLEMS_MAX];
 };
 
@@ -90,7 +92,7 @@ static void add_problem(struct problems *problems, int line, const char *fmt, ..
     problems->n++;
     if (at < PROBLEMS_MAX) {
         problems->lines[at] = line;
-        char text[256];
+        char text[512];
         va_list ap;
         va_start(ap, fmt);
         (void)vsnprintf(text, sizeof text, fmt, ap);
@@ -132,6 +134,102 @@ static void check_pair(const struct cs_platform *platform, const struct cs_route
     }
 }
 
+#define GROUPS_MAX 8 /* that are named */
+
+/* Devices fall into groups without routes between them: one problem, which names the groups. */
+static void add_groups(const struct cs_platform *platform, const int32_t *group, struct problems *problems)
+{
+    struct cs_strbuf text = {0};
+    int32_t n_groups = 0;
+    int line = 0;
+    for (int32_t d = 0; d < platform->n_devices; d++) {
+        int32_t size = 0;
+        if (group[d] != n_groups) {
+            continue; /* not the first of its group */
+        }
+        if (n_groups == 1) {
+            line = platform->devices[d].line;
+        }
+        for (int32_t e = d; e < platform->n_devices && n_groups < GROUPS_MAX; e++) {
+            size += group[e] == n_groups;
+        }
+        if (size > 0) {
+            cs_strbuf_addf(&text, "%s'%s'", n_groups > 0 ? "; " : "", platform->devices[d].host);
+        }
+        if (size > 1) {
+            cs_strbuf_addf(&text, " and %d more", (int)size - 1);
+        }
+        n_groups++;
+    }
+    if (n_groups > 1) {
+        add_problem(problems, line, "%d groups of devices have no routes between them: %s%s", (int)n_groups,
+                    cs_strbuf_str(&text), n_groups > GROUPS_MAX ? "; ..." : "");
+    }
+    cs_strbuf_release(&text);
+}
+
+/* All routes that are missing, not only the first; `pairs` is left with those that are there both ways. */
+static cs_status find_missing(const struct cs_platform *platform, struct cs__route_pairs *pairs,
+                              struct problems *problems, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    enum cs_reach *reach = cs_calloc((size_t)pairs->n + 1, sizeof *reach);
+    int32_t *group = cs_calloc((size_t)platform->n_devices + 1, sizeof *group);
+    int64_t n_kept = 0;
+    int64_t n_unknown = 0;
+    CS_TRY(cs_platform_reach(platform, cs__simgrid_cfg(), pairs->at, pairs->n, reach, group, err));
+    add_groups(platform, group, problems);
+    for (int64_t i = 0; i < pairs->n; i++) {
+        int32_t a = pairs->at[2 * i];
+        int32_t b = pairs->at[2 * i + 1];
+        n_unknown += reach[i] == CS_REACH_UNKNOWN;
+        if (reach[i] == CS_REACH_NO && group[a] == group[b]) {
+            add_problem(problems, platform->devices[a].line, "there is no route from '%s' to '%s'",
+                        cs_platform_endpoint(platform, a, b), cs_platform_endpoint(platform, b, a));
+        }
+    }
+    if (n_unknown > 0) {
+        add_problem(problems, 0, "%lld more routes were not asked for, after %d that are missing",
+                    (long long)n_unknown, CS_REACH_MISSING_MAX);
+    }
+    for (int64_t i = 0; i + 1 < pairs->n; i += 2) {
+        if (reach[i] == CS_REACH_YES && reach[i + 1] == CS_REACH_YES) {
+            memmove(pairs->at + 2 * n_kept, pairs->at + 2 * i, 4 * sizeof *pairs->at);
+            n_kept += 2;
+        }
+    }
+    pairs->n = n_kept;
+out:
+    cs_free(group);
+    cs_free(reach);
+    return st;
+}
+
+/* Ask SimGrid for the routes; what is missing becomes problems. */
+static cs_status ask_routes(struct cs_routes *routes, struct cs__route_pairs *pairs,
+                            struct problems *problems, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_err why = {0};
+    const struct cs_platform *platform = cs_routes_platform(routes);
+    st = cs_routes_need(routes, pairs->at, pairs->n, &why);
+    if (st == CS_E_INPUT) { /* a missing route is what this command is there to find */
+        st = find_missing(platform, pairs, problems, &why);
+        if (st == CS_OK) {
+            st = cs_routes_need(routes, pairs->at, pairs->n, &why);
+        }
+    }
+    if (st == CS_E_INPUT) { /* not the routes: the file as a whole */
+        pairs->n = 0;
+        add_problem(problems, why.line, "%s", why.text);
+        return CS_OK;
+    }
+    if (st != CS_OK && err) {
+        *err = why;
+    }
+    return st;
+}
+
 /* What the file says: warnings and errors are problems, notes are only told. */
 static json_t *add_findings(const struct cs_findings *findings, struct problems *problems)
 {
@@ -142,8 +240,18 @@ static json_t *add_findings(const struct cs_findings *findings, struct problems 
                                                     cs_severity_names[finding->severity], "line",
                                                     finding->line, "text", finding->text));
     }
-    problems->n += findings->n_of[CS_SEVERITY_WARNING] + findings->n_of[CS_SEVERITY_ERROR];
+    problems->n_findings = findings->n_of[CS_SEVERITY_WARNING] + findings->n_of[CS_SEVERITY_ERROR];
+    problems->n += problems->n_findings;
     return list;
+}
+
+static void print_problem(const char *path, int line, const char *severity, const char *text)
+{
+    if (line > 0) {
+        (void)printf("%s:%d: %s: %s\n", path, line, severity, text);
+    } else {
+        (void)printf("%s: %s: %s\n", path, severity, text);
+    }
 }
 
 static void print_findings(const char *path, const json_t *findings)
@@ -155,11 +263,7 @@ static void print_findings(const char *path, const json_t *findings)
         const char *severity = json_string_value(json_object_get(finding, "severity"));
         const char *text = json_string_value(json_object_get(finding, "text"));
         int line = (int)json_integer_value(json_object_get(finding, "line"));
-        if (line > 0) {
-            (void)printf("%s:%d: %s: %s\n", path, line, severity, text);
-        } else {
-            (void)printf("%s: %s: %s\n", path, severity, text);
-        }
+        print_problem(path, line, severity, text);
     }
 }
 
@@ -181,8 +285,11 @@ static cs_status report_problems(const struct check_args *args, const struct cs_
         print_findings(platform->xml_path, findings);
         json_array_foreach(problems->list, i, problem)
         {
-            (void)printf("%s:%d: error: %s\n", platform->xml_path, problems->lines[i],
-                         json_string_value(problem));
+            print_problem(platform->xml_path, problems->lines[i], "error", json_string_value(problem));
+        }
+        int64_t n_more = problems->n - problems->n_findings - (int64_t)json_array_size(problems->list);
+        if (n_more > 0) {
+            (void)printf("%s: error: %lld more problems like these\n", platform->xml_path, (long long)n_more);
         }
         (void)printf("%s: %lld devices, %lld routes asked, %s\n", platform->name,
                      (long long)platform->n_devices, (long long)n_pairs,
@@ -195,7 +302,7 @@ int cs__cmd_platform_check(int argc, char **argv)
 {
     cs_status st = CS_OK;
     struct cs_err err = {0};
-    struct cs_err why = {0};
+    int64_t n_asked = 0;
     struct check_args args = {0};
     struct cs__hardware hardware = {0};
     struct cs_findings findings = {0};
@@ -209,17 +316,12 @@ int cs__cmd_platform_check(int argc, char **argv)
     found = add_findings(&findings, &problems);
     routes = cs_routes_new(&hardware.platform, cs__simgrid_cfg());
     pairs = pairs_to_check(&hardware.platform);
-    st = cs_routes_need(routes, pairs.at, pairs.n, &why);
-    if (st == CS_E_INPUT) { /* a missing route is what this command is there to find */
-        add_problem(&problems, why.line, "%s", why.text);
-    } else if (st != CS_OK) {
-        err = why;
-        goto out;
-    }
-    for (int64_t i = 0; i < pairs.n && st == CS_OK; i += 2) {
+    n_asked = pairs.n;
+    CS_TRY(ask_routes(routes, &pairs, &problems, &err));
+    for (int64_t i = 0; i < pairs.n; i += 2) {
         check_pair(&hardware.platform, routes, pairs.at[2 * i], pairs.at[2 * i + 1], &problems);
     }
-    st = report_problems(&args, &hardware.platform, &problems, found, pairs.n, &err);
+    st = report_problems(&args, &hardware.platform, &problems, found, n_asked, &err);
     found = NULL;
 out:
     json_decref(found);

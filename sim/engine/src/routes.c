@@ -4,12 +4,13 @@
 #include "sgcompat_priv.h"
 
 #include "cs/base/text.h"
+#include "cs/engine/reach.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Asking for a route that SimGrid does not have ends the child, so the child says before each route which
- * pair comes next; the parent reads the last one out of its final words. */
+/* Asking for a route that SimGrid does not have may end the child: then reach.c finds out which one it was.
+ */
 
 #define ROUTE_LINKS_MAX 1024
 #define LINK_NAME_MAX 128
@@ -220,8 +221,13 @@ static void answer_pair(const struct probe *probe, struct wire_buffer *buffer, i
     if (n > ROUTE_LINKS_MAX || n == 0) {
         struct cs_err err = {0};
         struct cs_loc loc = {probe->platform->xml_path, probe->platform->devices[from].line, 0};
-        cs_err_set(&err, CS_E_INPUT, loc, "the route from '%s' to '%s' has %d links, expected 1 to %d",
-                   sg_host_get_name(a), sg_host_get_name(b), n, ROUTE_LINKS_MAX);
+        if (n == 0) {
+            cs_err_set(&err, CS_E_INPUT, loc, "there is no route from '%s' to '%s'", sg_host_get_name(a),
+                       sg_host_get_name(b));
+        } else {
+            cs_err_set(&err, CS_E_INPUT, loc, "the route from '%s' to '%s' has %d links, expected 1 to %d",
+                       sg_host_get_name(a), sg_host_get_name(b), n, ROUTE_LINKS_MAX);
+        }
         cs__answer_end(probe->answer, CS_E_INPUT, &err);
     }
     wire_put(buffer, &n, sizeof n);
@@ -323,6 +329,34 @@ static void store_route(struct cs_routes *routes, struct reader *reader, int32_t
     }
 }
 
+/* The child died: of a route that is missing, or of the file as a whole? */
+static cs_status explain_death(const struct cs_routes *routes, const int32_t *pairs, int64_t n_pairs,
+                               const struct cs_err *why, struct cs_err *err)
+{
+    const struct cs_platform *platform = routes->platform;
+    enum cs_reach *reach = cs_calloc((size_t)n_pairs + 1, sizeof *reach);
+    int32_t *group = cs_calloc((size_t)platform->n_devices + 1, sizeof *group);
+    cs_status st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){platform->xml_path, 0, 0},
+                              "SimGrid refuses this platform: %s", why->text);
+    if (cs_platform_reach(platform, routes->simgrid_cfg, pairs, n_pairs, reach, group, NULL) == CS_OK) {
+        int64_t at = 0;
+        while (at < n_pairs && reach[at] != CS_REACH_NO) {
+            at++;
+        }
+        if (at < n_pairs) {
+            int32_t from = pairs[2 * at];
+            int32_t to = pairs[2 * at + 1];
+            struct cs_loc loc = {platform->xml_path, platform->devices[from].line, 0};
+            st = cs_err_set(err, CS_E_INPUT, loc, "there is no route from '%s' to '%s'",
+                            cs_platform_endpoint(platform, from, to),
+                            cs_platform_endpoint(platform, to, from));
+        }
+    }
+    cs_free(group);
+    cs_free(reach);
+    return st;
+}
+
 cs_status cs_routes_need(struct cs_routes *routes, const int32_t *pairs, int64_t n_pairs, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -365,8 +399,7 @@ out:
     if (st != CS_OK) {
         struct cs_err why = err ? *err : (struct cs_err){0};
         if (err && st == CS_E_ENGINE) {
-            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){routes->platform->xml_path, 0, 0},
-                            "SimGrid refuses this platform: %s", why.text);
+            st = explain_death(routes, missing, n_missing / 2, &why, err);
         }
         cs_free(routes->table); /* half-answered: start over with an empty table */
         routes->table = NULL;

@@ -50,7 +50,7 @@ struct cs_topology_spec {
     int32_t leaf_ports;           /* down ports of a leaf switch (fat tree) */
     int32_t levels;               /* fat tree: 0 = as needed, 2 or 3 */
     int32_t dims[3]; /* torus: nodes per dimension, 0 = chosen; dragonfly: groups, routers, nodes */
-    /** Fat tree only: further nodes of another type, after the first ones and on leaves of their own. */
+    /** Fat tree and rail: further nodes of another type, after the first ones and on leaves of their own. */
     struct cs_topology_part second;
     /** Cables that are out, both directions, named as in the file ("hccs0-3", "torus5_x", "group0_local1-2",
      *  "global0-1"; a direction "_UP" at the end is ignored). Where there is another path it is taken: over a
@@ -86,6 +86,10 @@ CS_MUST_CHECK cs_status cs_topology_write(const struct cs_topology_spec *spec,
 CS_MUST_CHECK cs_status cs_topology_read(struct cs_topology_spec *spec, const struct cs_platform *platform,
                                          const struct cs_catalogue *catalogue, struct cs_loc loc,
                                          struct cs_err *err);
+/** Where the traffic of dead links goes instead, added to the text: which third device, router or group; in a
+ * torus how many pairs of nodes have a longer way. Nothing without dead links. Precondition:
+ * cs_topology_check passes. */
+void cs_topology_detours(const struct cs_topology_spec *spec, struct cs_strbuf *text);
 /** What the description promises for the route between two devices (closed form, for tests and closed-form
  *  models): latency in seconds and bandwidth of the narrowest link in bytes/s.
  *
