@@ -34,6 +34,11 @@ const struct cs_run_options *cs_cost_options(const struct cs_cost *cost)
     return cost->options;
 }
 
+void cs_cost_watch(struct cs_cost *cost, const volatile bool *stop)
+{
+    cost->stop = stop;
+}
+
 void cs_cost_free(struct cs_cost *cost)
 {
     if (!cost) {
@@ -137,6 +142,10 @@ cs_status cs_cost_prepare(struct cs_cost *cost, const struct cs_strategy *const 
     cost->collecting = true;
     for (int64_t i = 0; i < n; i++) {
         const struct cs_strategy *s = strategies[i];
+        if (cost->stop && *cost->stop) {
+            st = cs_err_set(err, CS_E_INTERRUPTED, CS_NOLOC, "interrupted");
+            goto out;
+        }
         if (!is_covered(cost, s)) {
             struct cs_estimate ignored;
             cs__cost_trace(cost, s, &ignored);
@@ -158,6 +167,7 @@ cs_status cs_cost_prepare(struct cs_cost *cost, const struct cs_strategy *const 
         cs__cost_messages(cost, &cost->layouts[i]);
     }
 out:
+    cost->collecting = false;
     cost->n_pairs = 0;
     cs__memo_release(&done);
     cs_free(times);

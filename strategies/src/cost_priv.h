@@ -64,13 +64,16 @@ struct cs__stage_part {
     double **epilogue_s; /* per stage and operation: computing, 0 for collectives */
 };
 
-/** Collectives of a block that hold its compute stream up, alike ones together. */
+/** Collectives of a block on one stream, alike ones together. */
 struct cs__trace_coll {
-    enum cs_cost_group group; /* CS_COST_TP or CS_COST_CP */
+    enum cs_cost_group group; /* of the layout; CS_N_COST_GROUPS: that of `own` */
+    int32_t own;              /* a group of experts' ranks: number of a group, -1 = alone */
     enum cs_coll coll;
+    int32_t stream; /* below CS__STREAMS; CS_STREAM_COMPUTE: it holds the compute stream up */
     int64_t bytes;
     int32_t n;
 };
+#define CS__STREAMS 32
 
 /** A block of a program, and how often it is called: before the first forward pass, from then to the last
  * backward pass, behind that. */
@@ -90,7 +93,8 @@ struct cs__trace_stage {
     int32_t first_forward;          /* of these, -1 = none */
 };
 
-/** A strategy that the parts do not cover, from its trace; placement does not matter. */
+/** A strategy that the parts do not cover, from its trace; placement does not matter, unless experts are
+ * shared out. */
 struct cs__trace_part {
     struct cs_strategy strategy;
     int32_t n_stages; /* 0 = its trace cannot be made */
@@ -108,7 +112,8 @@ struct cs_cost {
     struct cs_cost_scale scale;
     double reserved_bytes;
     struct cs_arena arena;
-    bool collecting; /* cs_cost_prepare: collectives are only noted, routes are not known yet */
+    const volatile bool *stop; /* may be NULL */
+    bool collecting;           /* cs_cost_prepare: collectives are only noted, routes are not known yet */
     int32_t *pairs;
     int64_t n_pairs, cap_pairs;
     struct cs__memo plan_memo, stage_memo, layout_memo, group_memo, coll_memo, times_memo, trace_memo;
@@ -142,7 +147,7 @@ int32_t cs__cost_times(struct cs_cost *cost, int32_t plan, const int32_t group[C
 
 /* cost_trace.c */
 /** What its trace says of a strategy: memory, and a lower bound of the step. In collecting mode routes are
- * noted. Cost: that of cs_trace_build, once for all placements. */
+ * noted. Cost: that of cs_trace_build, once for all placements where that does not matter. */
 void cs__cost_trace(struct cs_cost *cost, const struct cs_strategy *strategy, struct cs_estimate *estimate);
 
 /* cost_coll.c */

@@ -1,13 +1,22 @@
 /* Strategies that the parts do not cover (experts, context parallelism, other schedules, overlap, swapping):
  * their trace is made. It says exactly what memory they need, and for one rank of every stage what its
- * compute stream has to do: compute, and wait for tensor- and context-parallel collectives. From that a lower
- * bound, weaker than that of the parts: a stage cannot begin before a first micro-batch has passed forward
- * through the stages before it, and where backward passes hand gradients on to the very end, not end before
- * those stages have run backward once more. Other communication is left out. */
+ * streams have to do. From that a lower bound, weaker than that of the parts, the longest of the compute
+ * stream: computing and the collectives that hold it up; a stage cannot begin before a first micro-batch has
+ * passed forward through the stages before it, and where backward passes hand gradients on to the very end,
+ * not end before those stages have run backward once more; each other stream: its collectives one after
+ * another; the link by which the rank leaves its node: what all its collectives send there. Messages and
+ * waiting between streams are left out. */
 #include "cost_priv.h"
 
 #include <math.h>
 #include <string.h>
+
+/** The ranks of a communicator: a group of the layout, or one that only the trace knows. */
+struct whose {
+    bool counted;
+    bool is_own;
+    enum cs_cost_group group;
+};
 
 /** A trace that is measured, and what many of its operations share. */
 struct measured {
@@ -15,8 +24,30 @@ struct measured {
     const struct cs_trace *trace;
     const struct cs_chip *chip; /* whose times are kept; NULL = none yet */
     double *op_s;               /* per trace->costs, NaN = not asked yet */
-    enum cs_cost_group *groups; /* per trace->comms; CS_N_COST_GROUPS = not counted */
+    struct whose *groups;       /* per trace->comms */
 };
+
+static struct whose whose_of(const char *comm)
+{
+    static const struct {
+        const char *comm;
+        enum cs_cost_group group;
+    } of_layout[] = {{"tp", CS_COST_TP}, {"tp-async", CS_COST_TP}, {"cp", CS_COST_CP},  {"dp", CS_COST_DP},
+                     {"op", CS_COST_OP}, {"gather", CS_COST_OP},   {"dpx", CS_COST_DPX}};
+    static const char *const own[] = {"ep",        "ep-async",      "expert-dp",
+                                      "expert-op", "expert-gather", "expert-dpx"};
+    for (int32_t i = 0; i < CS_COUNT(of_layout); i++) {
+        if (strcmp(comm, of_layout[i].comm) == 0) {
+            return (struct whose){true, false, of_layout[i].group};
+        }
+    }
+    for (int32_t i = 0; i < CS_COUNT(own); i++) {
+        if (strcmp(comm, own[i]) == 0) {
+            return (struct whose){true, true, CS_N_COST_GROUPS};
+        }
+    }
+    return (struct whose){0}; /* small */
+}
 
 static void measured_init(struct measured *m, struct cs_cost *cost, const struct cs_trace *trace)
 {
@@ -24,10 +55,7 @@ static void measured_init(struct measured *m, struct cs_cost *cost, const struct
     m->op_s = cs_calloc((size_t)trace->n_costs + 1, sizeof *m->op_s);
     m->groups = cs_calloc((size_t)trace->n_comms + 1, sizeof *m->groups);
     for (int32_t i = 0; i < trace->n_comms; i++) {
-        const char *name = trace->comms[i].name;
-        m->groups[i] = strcmp(name, "tp") == 0   ? CS_COST_TP
-                       : strcmp(name, "cp") == 0 ? CS_COST_CP
-                                                 : CS_N_COST_GROUPS;
+        m->groups[i] = whose_of(trace->comms[i].name);
     }
 }
 
@@ -56,37 +84,51 @@ static double op_time_s(struct measured *m, int32_t cost)
     return m->op_s[cost];
 }
 
-/* The group of a collective that is counted; CS_N_COST_GROUPS for others. */
-static enum cs_cost_group group_of(const struct measured *m, const struct cs_op *op)
+static bool is_counted(const struct measured *m, const struct cs_op *op)
 {
-    bool blocks = op->type == CS_OP_COLLECTIVE && op->stream == CS_STREAM_COMPUTE;
-    return blocks ? m->groups[op->comm] : CS_N_COST_GROUPS;
+    return op->type == CS_OP_COLLECTIVE && op->stream < CS__STREAMS && m->groups[op->comm].counted;
 }
 
-static void add_coll(struct cs__trace_block *out, enum cs_cost_group group, const struct cs_op *op)
+/* The number of the group that a rank is in. */
+static int32_t own_group(struct measured *m, const struct cs_comm *comm, int32_t rank)
 {
+    int32_t at = comm->group_of_rank[rank];
+    if (at < 0) {
+        return -1;
+    }
+    const struct cs_members members = {comm->group_first[at + 1] - comm->group_first[at],
+                                       &comm->members[comm->group_first[at]]};
+    return cs__cost_intern_group(m->cost, &members);
+}
+
+static void add_coll(struct measured *m, struct cs__trace_block *out, const struct cs_op *op, int32_t rank)
+{
+    const struct whose *whose = &m->groups[op->comm];
+    int32_t own = whose->is_own ? own_group(m, &m->trace->comms[op->comm], rank) : -1;
     for (int32_t i = 0; i < out->n_colls; i++) {
         struct cs__trace_coll *coll = &out->colls[i];
-        if (coll->group == group && (int32_t)coll->coll == op->coll && coll->bytes == op->bytes) {
+        if (coll->group == whose->group && coll->own == own && (int32_t)coll->coll == op->coll &&
+            coll->stream == op->stream && coll->bytes == op->bytes) {
             coll->n++;
             return;
         }
     }
-    out->colls[out->n_colls++] = (struct cs__trace_coll){group, (enum cs_coll)op->coll, op->bytes, 1};
+    out->colls[out->n_colls++] =
+        (struct cs__trace_coll){whose->group, own, (enum cs_coll)op->coll, op->stream, op->bytes, 1};
 }
 
-static void take_block(struct measured *m, const struct cs_block *block, struct cs__trace_block *out)
+static void take_block(struct measured *m, const struct cs_block *block, int32_t rank,
+                       struct cs__trace_block *out)
 {
     int32_t n_colls = 0;
     for (int32_t i = 0; i < block->n_ops; i++) {
-        n_colls += group_of(m, &block->ops[i]) != CS_N_COST_GROUPS;
+        n_colls += is_counted(m, &block->ops[i]);
     }
     out->colls = CS_ARENA_NEW(&m->cost->arena, struct cs__trace_coll, n_colls + 1);
     for (int32_t i = 0; i < block->n_ops; i++) {
         const struct cs_op *op = &block->ops[i];
-        enum cs_cost_group group = group_of(m, op);
-        if (group != CS_N_COST_GROUPS) {
-            add_coll(out, group, op);
+        if (is_counted(m, op)) {
+            add_coll(m, out, op, rank);
         } else if (op->type == CS_OP_COMPUTE && op->stream == CS_STREAM_COMPUTE) {
             out->compute_s += op_time_s(m, op->cost);
             out->is_forward = out->is_forward || op->phase == CS_PHASE_FORWARD;
@@ -109,8 +151,9 @@ static void find_ends(const struct cs_program *program, const struct cs__trace_b
     }
 }
 
-static void take_program(struct measured *m, const struct cs_program *program, struct cs__trace_stage *out)
+static void take_program(struct measured *m, int32_t rank, struct cs__trace_stage *out)
 {
+    const struct cs_program *program = &m->trace->programs[m->trace->program_of_rank[rank]];
     const struct cs_trace *trace = m->trace;
     int32_t *number = cs_calloc((size_t)trace->n_blocks + 1, sizeof *number);
     int32_t first;
@@ -125,7 +168,7 @@ static void take_program(struct measured *m, const struct cs_program *program, s
     out->blocks = cs_arena_calloc(&m->cost->arena, (size_t)out->n_blocks + 1, sizeof *out->blocks);
     for (int32_t b = 0; b < trace->n_blocks; b++) {
         if (number[b] >= 0) {
-            take_block(m, &trace->blocks[b], &out->blocks[number[b]]);
+            take_block(m, &trace->blocks[b], rank, &out->blocks[number[b]]);
         }
     }
     find_ends(program, out->blocks, number, &first, &last);
@@ -155,7 +198,7 @@ static struct cs__trace_part measure(struct cs_cost *cost, const struct cs_strat
             int32_t coord[CS_N_DIMS] = {[CS_DIM_PP] = stage};
             int32_t rank = cs_strategy_rank(strategy, coord);
             take_chip(&m, cost->platform->devices[rank].chip);
-            take_program(&m, &trace->programs[trace->program_of_rank[rank]], &part.stages[stage]);
+            take_program(&m, rank, &part.stages[stage]);
         }
         measured_release(&m);
         for (int32_t i = 0; i < trace->n_programs; i++) {
@@ -166,7 +209,7 @@ static struct cs__trace_part measure(struct cs_cost *cost, const struct cs_strat
     return part;
 }
 
-/* Where its ranks are changes nothing that is kept here, unless devices differ. */
+/* Where its ranks are changes nothing that is kept here, unless devices differ or groups are kept. */
 static bool devices_differ(const struct cs_platform *platform)
 {
     for (int32_t i = 1; i < platform->n_devices; i++) {
@@ -180,7 +223,7 @@ static bool devices_differ(const struct cs_platform *platform)
 static const struct cs__trace_part *part_of(struct cs_cost *cost, const struct cs_strategy *strategy)
 {
     struct cs_strategy s = *strategy;
-    if (!devices_differ(cost->platform)) {
+    if (!devices_differ(cost->platform) && cost->model->n_experts == 0) {
         struct cs_strategy standard;
         cs_strategy_init(&standard);
         memcpy(s.placement, standard.placement, sizeof s.placement);
@@ -200,12 +243,41 @@ static const struct cs__trace_part *part_of(struct cs_cost *cost, const struct c
     }
 }
 
-static double block_s(struct cs_cost *cost, const struct cs__trace_block *block, const int32_t *group)
+static struct cs__cost_coll coll_of(struct cs_cost *cost, const struct cs__trace_coll *coll,
+                                    const int32_t *group)
+{
+    int32_t number = coll->group == CS_N_COST_GROUPS ? coll->own : group[coll->group];
+    return cs__cost_coll(cost, number, coll->coll, coll->bytes);
+}
+
+/** What a rank's streams and its NIC are busy with. */
+struct traffic {
+    double stream_s[CS__STREAMS]; /* but the compute stream */
+    double nic_s;
+    int32_t nic; /* the link, -1 = none yet */
+};
+
+/* Time of a block on the compute stream; its collectives are added to the traffic, `n_calls` times. */
+static double block_s(struct cs_cost *cost, const struct cs__trace_block *block, const int32_t *group,
+                      struct traffic *traffic)
 {
     double sum_s = block->compute_s;
+    int32_t n_calls = 0;
+    for (int32_t span = 0; span < CS__N_SPANS; span++) {
+        n_calls += block->n_calls[span];
+    }
     for (int32_t i = 0; i < block->n_colls; i++) {
         const struct cs__trace_coll *coll = &block->colls[i];
-        sum_s += coll->n * cs__cost_coll(cost, group[coll->group], coll->coll, coll->bytes).time_s;
+        struct cs__cost_coll one = coll_of(cost, coll, group);
+        if (coll->stream == CS_STREAM_COMPUTE) {
+            sum_s += coll->n * one.time_s;
+        } else {
+            traffic->stream_s[coll->stream] += (double)n_calls * coll->n * one.time_s;
+        }
+        traffic->nic = traffic->nic < 0 ? one.nic : traffic->nic;
+        if (one.nic >= 0 && one.nic == traffic->nic) {
+            traffic->nic_s += (double)n_calls * coll->n * one.nic_s;
+        }
     }
     return sum_s;
 }
@@ -215,14 +287,16 @@ struct work {
     double span_s[CS__N_SPANS];
     double forward_s;  /* the first forward pass */
     double backward_s; /* the shortest pass with gradients of inputs */
+    double traffic_s;  /* the busiest of the other streams and the NIC */
 };
 
 static struct work work_of(struct cs_cost *cost, const struct cs__trace_stage *stage, const int32_t *group)
 {
     struct work work = {.backward_s = (double)INFINITY};
+    struct traffic traffic = {.nic = -1};
     for (int32_t b = 0; b < stage->n_blocks; b++) {
         const struct cs__trace_block *block = &stage->blocks[b];
-        double time_s = block_s(cost, block, group);
+        double time_s = block_s(cost, block, group, &traffic);
         for (int32_t span = 0; span < CS__N_SPANS; span++) {
             work.span_s[span] += block->n_calls[span] * time_s;
         }
@@ -230,6 +304,10 @@ static struct work work_of(struct cs_cost *cost, const struct cs__trace_stage *s
         work.backward_s = block->is_backward ? fmin(work.backward_s, time_s) : work.backward_s;
     }
     work.backward_s = isinf(work.backward_s) ? 0 : work.backward_s;
+    work.traffic_s = traffic.nic_s;
+    for (int32_t i = 0; i < CS__STREAMS; i++) {
+        work.traffic_s = cs__later(work.traffic_s, traffic.stream_s[i]);
+    }
     return work;
 }
 
@@ -251,6 +329,7 @@ void cs__cost_trace(struct cs_cost *cost, const struct cs_strategy *strategy, st
         double passes_s = (fills ? fill_s : 0) + work.span_s[CS__PASSES];
         double behind_s = fmax(work.span_s[CS__BEHIND], drains ? drain_s : 0);
         end_s = fmax(end_s, fmax(passes_s, work.span_s[CS__BEFORE] + work.span_s[CS__PASSES]) + behind_s);
+        end_s = cs__later(end_s, work.traffic_s);
         fill_s += work.forward_s;
         drain_s += work.backward_s;
     }

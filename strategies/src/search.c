@@ -13,6 +13,9 @@
 #include <string.h>
 #include <time.h>
 
+/* Of a time limit, what simulations get even where looking at the space has taken it all. */
+#define LEAST_SHARE_OF_TIME 0.1
+
 /* A proposal on its way: results are booked in the order of proposals. */
 struct flight {
     int64_t candidate;
@@ -396,6 +399,7 @@ static cs_status look_ahead(struct search *search, struct cs_search_problem *pro
                 list[n++] = &space->candidates[i].strategy;
             }
         }
+        cs_cost_watch(search->options->cost, search->options->stop);
         CS_TRY(cs_cost_prepare(search->options->cost, list, n, err));
     }
     for (int64_t i = 0; i < space->n_candidates; i++) {
@@ -407,6 +411,9 @@ static cs_status look_ahead(struct search *search, struct cs_search_problem *pro
     search->result->n_fit = search->options->cost ? problem->n_fit : -1;
     problem->outlooks = search->outlooks;
 out:
+    if (search->options->cost) {
+        cs_cost_watch(search->options->cost, NULL);
+    }
     cs_free(list);
     return st;
 }
@@ -489,6 +496,13 @@ out:
     return st;
 }
 
+/* Of the time limit, after the look ahead: enough for a best so far. 0 = no limit. */
+static double time_left_s(const struct search *search)
+{
+    double limit_s = search->study->search.time_limit_s;
+    return fmax(limit_s - (now_s() - search->started_s), LEAST_SHARE_OF_TIME * limit_s);
+}
+
 cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
                         const struct cs_space *space, const struct cs_search_options *options,
                         struct cs_err *err)
@@ -507,7 +521,6 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
                                    .remote = options->remote,
                                    .record_bytes = sizeof(struct cs_evaluation),
                                    .job_limit_s = study->search.candidate_limit_s,
-                                   .time_limit_s = study->search.time_limit_s,
                                    .stop = options->stop};
     search.started_s = now_s();
     result->analytic = options->mode != CS_SEARCH_SIMULATES;
@@ -517,13 +530,21 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
     }
     search.family_oom = cs_calloc((size_t)space->n_families, sizeof *search.family_oom);
     begin(&search);
-    CS_TRY(look_ahead(&search, &problem, err));
+    st = look_ahead(&search, &problem, err);
+    if (st == CS_E_INTERRUPTED) {
+        result->end = CS_SEARCH_INTERRUPTED;
+        finish(&search);
+        st = CS_OK;
+        goto out;
+    }
+    CS_TRY(st);
     if (result->analytic) {
         finish(&search);
         CS_TRY(complete_estimates(&search, err));
         goto out;
     }
     search.algorithm = result->algorithm->create(&problem);
+    pool.time_limit_s = time_left_s(&search);
     st = cs_pool_run(&pool, evaluate_job, next_job, job_done, &search, err);
     if (st == CS_E_INTERRUPTED || st == CS_E_TIMEOUT) {
         result->end = st == CS_E_TIMEOUT ? CS_SEARCH_TIME_LIMIT : CS_SEARCH_INTERRUPTED;

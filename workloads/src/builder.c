@@ -1,6 +1,8 @@
 /* A trace under construction. */
 #include "builder_priv.h"
 
+#include "cs/base/text.h"
+
 #include <string.h>
 
 void cs__oplist_add(struct cs_oplist *list, struct cs_op op)
@@ -134,14 +136,20 @@ int32_t cs__builder_cost(struct cs_builder *builder, struct cs_op_cost cost)
 
 int32_t cs__builder_label(struct cs_builder *builder, const char *text)
 {
+    int32_t *slot = &builder->label_slots[cs_hash_text(CS_HASH_SEED, text) % CS__LABEL_SLOTS];
+    if (*slot > 0 && strcmp(builder->labels[*slot - 1], text) == 0) {
+        return *slot - 1;
+    }
     for (int32_t i = 0; i < builder->n_labels; i++) {
         if (strcmp(builder->labels[i], text) == 0) {
+            *slot = i + 1;
             return i;
         }
     }
     CS_GROW(builder->labels, builder->n_labels, builder->cap_labels);
     builder->labels[builder->n_labels] = cs_arena_strdup(&builder->trace->arena, text);
-    return builder->n_labels++;
+    *slot = ++builder->n_labels;
+    return builder->n_labels - 1;
 }
 
 int32_t cs__builder_block(struct cs_builder *builder, const char *name, const struct cs_oplist *list)

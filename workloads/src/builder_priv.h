@@ -88,6 +88,8 @@ enum cs_lane {
     CS_N_LANES
 };
 
+#define CS__LABEL_SLOTS 256
+
 struct cs_builder {
     struct cs_trace *trace;
     const struct cs_model *model;       /* borrowed */
@@ -104,6 +106,7 @@ struct cs_builder {
     int32_t n_costs, cap_costs;
     struct cs_op_cost *costs;
     int32_t n_labels, cap_labels;
+    int32_t label_slots[CS__LABEL_SLOTS]; /* index + 1 of the label last asked for, by hash; 0 = none */
     const char **labels;
     int32_t n_blocks, cap_blocks;
     struct cs_block *blocks;

@@ -51,11 +51,14 @@ struct cs_cost *cs_cost_new(const struct cs_model *model, const struct cs_traini
                             struct cs_routes *routes, const struct cs_run_options *options,
                             const struct cs_cost_scale *scale);
 void cs_cost_free(struct cs_cost *cost);
+/** cs_cost_prepare ends with CS_E_INTERRUPTED once *stop is true (set by a signal handler); borrowed, NULL =
+ *  never. What it has not prepared must not be estimated. */
+void cs_cost_watch(struct cs_cost *cost, const volatile bool *stop);
 /** The options it was made with. Borrowed. */
 const struct cs_run_options *cs_cost_options(const struct cs_cost *cost);
 
 /** Derive the parts of these strategies (each valid by cs_strategy_check) and ask for all routes that they
- *  need, at once. Errors: those of cs_routes_need. */
+ *  need, at once. Errors: those of cs_routes_need, and see cs_cost_watch. */
 CS_MUST_CHECK cs_status cs_cost_prepare(struct cs_cost *cost, const struct cs_strategy *const *strategies,
                                         int64_t n, struct cs_err *err);
 
