@@ -260,6 +260,7 @@ static json_t *stages_json(const struct cs_run *run)
         put_real(stage, "exposed_comm_s", shares->exposed_comm_s);
         put_real(stage, "bubble_s", shares->bubble_s);
         put_real(stage, "free_s", shares->idle_s);
+        put_real(stage, "host_copy_s", shares->beside_s);
         (void)json_array_append_new(stages, stage);
     }
     return stages;

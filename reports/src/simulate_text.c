@@ -51,6 +51,10 @@ static void print_shares(FILE *out, const struct cs_metrics *metrics)
         out, "time        computing %.1f %%, exposed communication %.1f %%, bubble %.1f %%, free %.1f %%\n",
         percent * mean->computing_s, percent * mean->exposed_comm_s, percent * mean->bubble_s,
         percent * mean->idle_s);
+    if (mean->beside_s > 0) {
+        (void)fprintf(out, "            of the free time, copies between device and host %.1f %%\n",
+                      percent * mean->beside_s);
+    }
     (void)fprintf(
         out,
         "            communication in all %.1f %%, hidden behind computing %.1f %%, between nodes %.1f "

@@ -2,6 +2,7 @@
 #include "cs_test.h"
 #include "fixture.h"
 #include "handmade.h"
+#include "workload_fixture.h"
 
 #include "cs/base/rng.h"
 
@@ -363,6 +364,53 @@ START_TEST(test_too_few_devices)
 }
 END_TEST
 
+static double on_path_s(const struct cs_run *run, const char *what)
+{
+    for (int32_t i = 0; i < run->n_path; i++) {
+        if (strcmp(run->path[i].what, what) == 0) {
+            return run->path[i].time_s;
+        }
+    }
+    return 0;
+}
+
+START_TEST(test_host_copies)
+{
+    /* One device: swapped activations and offloaded states are no communication, whatever they take, and no
+     * computing either. What nothing hides is a kind of its own on the critical path, and free time. */
+    struct fixture f;
+    struct cs_run plain = {0};
+    struct cs_run swapped = {0};
+    struct cs_run_options options;
+    fixture_open(&f, 1, 1, NULL);
+    const struct cs_model model = workload_gpt(6, 512, 8, 4096);
+    struct cs_training training = workload_training(&model, 4, 1024);
+    training.host_bytes_per_s = 5e9; /* slow enough to be waited for */
+    cs_run_options_init(&options);
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=1");
+    run_trace(&f, trace, &options, &plain);
+    cs_trace_free(trace);
+    trace = workload_trace(&model, &training, "dp=1,swap_activations=true,offload_optimizer=true");
+    for (int32_t fidelity = 0; fidelity < 2; fidelity++) {
+        options.fidelity = fidelity == 0 ? CS_FIDELITY_FOLDED : CS_FIDELITY_FULL;
+        run_trace(&f, trace, &options, &swapped);
+        const struct cs_time_shares *mean = &swapped.metrics.mean;
+        ck_assert(mean->comm_s < 1e-12 && mean->exposed_comm_s < 1e-12); /* sums of doubles */
+        ck_assert_double_eq_tol(mean->computing_s / plain.metrics.mean.computing_s, 1.0, 1e-9);
+        ck_assert_double_gt(mean->beside_s, 0);
+        ck_assert_double_eq_tol(mean->beside_s, swapped.metrics.iteration_s - mean->computing_s,
+                                1e-9 * swapped.metrics.iteration_s);
+        ck_assert_double_gt(on_path_s(&swapped, "host"), 0);
+        ck_assert_double_le(on_path_s(&swapped, "elementwise"),
+                            on_path_s(&plain, "elementwise") * (1 + 1e-9));
+        cs_run_release(&swapped);
+    }
+    cs_trace_free(trace);
+    cs_run_release(&plain);
+    fixture_close(&f);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("engine");
@@ -377,6 +425,7 @@ static Suite *suite(void)
     tcase_add_test(c, test_deadlock);
     tcase_add_test(c, test_timeline);
     tcase_add_test(c, test_too_few_devices);
+    tcase_add_test(c, test_host_copies);
     suite_add_tcase(s, c);
     return s;
 }

@@ -190,15 +190,34 @@ START_TEST(test_both_directions)
     ck_assert_double_eq_tol(bytes[1] / plain[0], (2.0 * (8 - 4 + 2) - 1) / 16, 1e-12);
     ck_assert_int_eq(n_bare, 0);
     cs_trace_free(trace);
-    trace = workload_trace(&model, &training, "dp=4,pp=4,ep=4,schedule=dualpipe,op=4,zero=2");
-    count_exchanges(trace, 1, bytes, &n_bare);
-    ck_assert_double_eq_tol(bytes[1] / plain[0], (2.0 * (8 - 4 + 2) - 1) / 16, 1e-12);
-    cs_trace_free(trace);
-    /* Where waits of other communication would be mixed up, passes stay one after the other. */
-    trace = workload_trace(&model, &training, "dp=4,pp=4,ep=4,schedule=dualpipe,op=4,zero=3");
-    count_exchanges(trace, 1, bytes, &n_bare);
-    ck_assert(bytes[0] > 0 && bytes[1] <= 0);
-    cs_trace_free(trace);
+    /* Neither gathered weights, nor copies to the host, nor tensor-parallel communication beside computing
+     * are in the way. */
+    static const char *const others[] = {
+        "dp=4,pp=4,ep=4,schedule=dualpipe,op=4,zero=2", "dp=4,pp=4,ep=4,schedule=dualpipe,op=4,zero=3",
+        "dp=4,pp=4,ep=4,schedule=dualpipe,swap_activations=true",
+        "dp=4,pp=4,ep=4,schedule=dualpipe,op=4,zero=3,swap_activations=true,recompute=full"};
+    for (int32_t i = 0; i < CS_COUNT(others); i++) {
+        trace = workload_trace(&model, &training, others[i]);
+        count_exchanges(trace, 1, bytes, &n_bare);
+        /* Full recomputation: two more exchanges backward, so six instead of four in all. */
+        const double all = i == 3 ? 1.5 : 1;
+        ck_assert_double_eq_tol((bytes[0] + bytes[1]) / plain[0], all, 1e-12);
+        ck_assert_double_eq_tol(bytes[1] / plain[0], all * (2.0 * (8 - 4 + 2) - 1) / 16, 1e-12);
+        cs_trace_free(trace);
+    }
+    static const char *const cut[] = {"dp=4,mp=2,sp=true,pp=4,ep=4,schedule=dualpipe",
+                                      "dp=4,mp=2,sp=true,pp=4,ep=4,schedule=dualpipe,fused_tp=true",
+                                      "dp=4,mp=2,sp=true,pp=4,ep=4,schedule=dualpipe,half_batches=2"};
+    double beside[3];
+    for (int32_t i = 0; i < CS_COUNT(cut); i++) {
+        trace = workload_trace(&model, &training, cut[i]);
+        count_exchanges(trace, 1, bytes, &n_bare);
+        beside[i] = bytes[1] / (bytes[0] + bytes[1]);
+        cs_trace_free(trace);
+    }
+    ck_assert_double_gt(beside[0], 0.5);
+    ck_assert_double_eq_tol(beside[1], beside[0], 1e-9);
+    ck_assert_double_eq_tol(beside[2], beside[0], 1e-6); /* halves are rounded up */
 }
 END_TEST
 

@@ -118,6 +118,24 @@ START_TEST(test_swap)
     totals_of("pp=4,swap_activations=true", &totals, &with);
     ck_assert_int_lt(with.by_category_bytes[CS_MEM_ACTIVATIONS],
                      without.by_category_bytes[CS_MEM_ACTIVATIONS] / 3);
+    /* Every transfer is waited for, so that the next wait is for the next one: the states' is for theirs. */
+    struct cs_trace *trace =
+        workload_trace(&model, &training, "pp=4,swap_activations=true,offload_optimizer=true");
+    for (int32_t p = 0; p < trace->n_programs; p++) {
+        int32_t n[2] = {0, 0};
+        for (int32_t call = 0; call < trace->programs[p].n_calls; call++) {
+            const struct cs_block *block = &trace->blocks[trace->programs[p].calls[call].block];
+            for (int32_t i = 0; i < block->n_ops; i++) {
+                const struct cs_op *op = &block->ops[i];
+                bool event = op->type == CS_OP_RECORD || op->type == CS_OP_WAIT;
+                bool done = event && strcmp(trace->event_names[op->comm], "host done") == 0;
+                n[op->type == CS_OP_WAIT] += done;
+            }
+        }
+        ck_assert_int_gt(n[0], 0);
+        ck_assert_int_eq(n[0], n[1]);
+    }
+    cs_trace_free(trace);
 }
 END_TEST
 

@@ -206,7 +206,8 @@ uint8_t cs__builder_event(struct cs_builder *builder, enum cs_event event)
         "gather ready",   "gather done",         "output ready",      "input gradient ready",
         "output sent",    "input gradient sent", "keys ready",        "tp ready",
         "tp done",        "host ready",          "host done",         "ep ready",
-        "ep done"};
+        "ep done",        "gather ready ahead",  "gather done ahead", "tp ready ahead",
+        "tp done ahead",  "host ready ahead",    "host done ahead"};
     if (builder->event_index[event] < 0) {
         builder->event_index[event] = builder->trace->n_events++;
         builder->event_names[builder->event_index[event]] = names[event];

@@ -70,6 +70,12 @@ enum cs_event {
     CS_EVENT_HOST_DONE,
     CS_EVENT_EP_READY, /* expert communication under the other direction's computation */
     CS_EVENT_EP_DONE,
+    CS_EVENT_AHEAD_GATHER_READY, /* what a forward pass beside a backward pass waits for, apart from its: */
+    CS_EVENT_AHEAD_GATHER_DONE,  /* waits count */
+    CS_EVENT_AHEAD_TP_READY,
+    CS_EVENT_AHEAD_TP_DONE,
+    CS_EVENT_AHEAD_HOST_READY,
+    CS_EVENT_AHEAD_HOST_DONE,
     CS_N_EVENTS
 };
 

@@ -141,10 +141,9 @@ static int64_t swapped_bytes(const struct cs_chunk *chunk, int32_t part, int32_t
 }
 
 /** A transfer on the host's lane behind what the compute stream has done so far. */
-static void emit_swap(const struct cs_chunk *chunk, struct cs_oplist *list, const char *label,
+static void emit_swap(const struct cs_stage *stage, struct cs_oplist *list, const char *label,
                       enum cs_phase phase, int64_t bytes)
 {
-    const struct cs_stage *stage = chunk->stage;
     emit_event(stage, list, CS_OP_RECORD, CS_LANE_COMPUTE, CS_EVENT_HOST_READY);
     emit_event(stage, list, CS_OP_WAIT, CS_LANE_HOST, CS_EVENT_HOST_READY);
     cs__emit_host(stage->builder, list, CS_LANE_HOST, phase, label, bytes);
@@ -162,7 +161,7 @@ static void swap_out(const struct cs_chunk *chunk, struct cs_oplist *list, int32
         cs__oplist_free_mem(list, CS_MEM_ACTIVATIONS, before, cs__builder_label(stage->builder, "swap.out"));
     }
     if (own > 0) {
-        emit_swap(chunk, list, "swap.out", CS_PHASE_FORWARD, own);
+        emit_swap(stage, list, "swap.out", CS_PHASE_FORWARD, own);
     }
 }
 
@@ -173,7 +172,7 @@ static void swap_in(const struct cs_chunk *chunk, struct cs_oplist *list, int32_
     if (bytes > 0) {
         cs__oplist_alloc(list, CS_MEM_ACTIVATIONS, bytes,
                          cs__builder_label(chunk->stage->builder, "swap.in"));
-        emit_swap(chunk, list, "swap.in", CS_PHASE_BACKWARD, bytes);
+        emit_swap(chunk->stage, list, "swap.in", CS_PHASE_BACKWARD, bytes);
     }
 }
 
@@ -383,9 +382,10 @@ static void emit_optimizer(const struct cs_stage *stage, struct cs_oplist *list,
         emit_newton(stage, list, spread);
     }
     const int64_t states = cs__optimizer_bytes(training, (int64_t)n, stage->n_plain_shard);
-    if (builder->strategy.offload_optimizer) {
+    if (builder->strategy.offload_optimizer && states > 0) {
         /* In and out at once: the link has two directions. */
-        cs__emit_host(builder, list, CS_LANE_COMPUTE, CS_PHASE_OPTIMIZER, "optimizer.swap", states);
+        emit_swap(stage, list, "optimizer.swap", CS_PHASE_OPTIMIZER, states);
+        emit_event(stage, list, CS_OP_WAIT, CS_LANE_COMPUTE, CS_EVENT_HOST_DONE);
     }
     /* Gradient and states are read, states and weight written. */
     double bytes = n * (double)(gradient_elt(stage) + weight_elt(stage)) + 2 * (double)states;

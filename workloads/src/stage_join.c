@@ -5,9 +5,33 @@
 
 bool cs__stage_joins(const struct cs_stage *stage)
 {
-    const struct cs_strategy *s = &stage->builder->strategy;
-    return cs__builder_group_size(stage->builder, CS_GROUP_EP) > 1 && s->zero < 3 && !s->swap_activations &&
-           !s->fused_tp && s->half_batches < 2;
+    return cs__builder_group_size(stage->builder, CS_GROUP_EP) > 1;
+}
+
+/** The forward pass with events of its own for gathered weights, tensor-parallel communication and copies to
+ * the host, all of which it waits for itself: waits count, and would be met by the other pass' records. */
+static void apart(struct cs_builder *builder, const struct cs_oplist *pass, struct cs_oplist *out)
+{
+    static const enum cs_event own[][2] = {{CS_EVENT_GATHER_READY, CS_EVENT_AHEAD_GATHER_READY},
+                                           {CS_EVENT_GATHER_DONE, CS_EVENT_AHEAD_GATHER_DONE},
+                                           {CS_EVENT_TP_READY, CS_EVENT_AHEAD_TP_READY},
+                                           {CS_EVENT_TP_DONE, CS_EVENT_AHEAD_TP_DONE},
+                                           {CS_EVENT_HOST_READY, CS_EVENT_AHEAD_HOST_READY},
+                                           {CS_EVENT_HOST_DONE, CS_EVENT_AHEAD_HOST_DONE}};
+    int32_t open[CS_COUNT(own)] = {0}; /* records not yet waited for */
+    for (int32_t i = 0; i < pass->n; i++) {
+        struct cs_op op = pass->ops[i];
+        for (int32_t e = 0; e < CS_COUNT(own) && (op.type == CS_OP_RECORD || op.type == CS_OP_WAIT); e++) {
+            if (pass->ops[i].comm == builder->event_index[own[e][0]]) {
+                op.comm = cs__builder_event(builder, own[e][1]);
+                open[e] += op.type == CS_OP_RECORD ? 1 : -1;
+            }
+        }
+        cs__oplist_add(out, op);
+    }
+    for (int32_t e = 0; e < CS_COUNT(own); e++) {
+        CS_ASSERT(open[e] == 0);
+    }
 }
 
 /** One of the two on its way. */
@@ -54,7 +78,9 @@ static void advance(struct cs_builder *builder, struct cs_oplist *out, struct si
 void cs__stage_join(const struct cs_stage *stage, struct cs_oplist *list, const struct cs_oplist *first,
                     const struct cs_oplist *second)
 {
-    struct side sides[2] = {{.ops = first}, {.ops = second}};
+    struct cs_oplist ahead = {0};
+    apart(stage->builder, first, &ahead);
+    struct side sides[2] = {{.ops = &ahead}, {.ops = second}};
     /* In turns, so that waits come in the order of the launches: they count. */
     for (int32_t turn = 0;
          sides[0].away || sides[0].at < first->n || sides[1].away || sides[1].at < second->n;
@@ -63,4 +89,5 @@ void cs__stage_join(const struct cs_stage *stage, struct cs_oplist *list, const 
             advance(stage->builder, list, &sides[turn]);
         }
     }
+    cs__oplist_release(&ahead);
 }

@@ -107,11 +107,11 @@ void cs__chunk_forward(const struct cs_chunk *chunk, struct cs_oplist *list, con
 /** Backward of any kind. */
 void cs__chunk_backward(const struct cs_chunk *chunk, struct cs_oplist *list,
                         const struct cs_pass_kind *pass);
-/** May a forward and a backward pass run side by side? Where there is expert communication to hide, and no
- *  other communication whose waits (they count) would meet those of the other pass. */
+/** Does it pay that a forward and a backward pass run side by side? Where there is expert communication to
+ *  hide. */
 bool cs__stage_joins(const struct cs_stage *stage);
-/** Append two passes side by side: whenever one gets to its expert communication, it goes on its own lane and
- *  the other computes. */
+/** Append two passes side by side, `first` forward and `second` backward: whenever one gets to its expert
+ * communication, it goes on its own lane and the other computes. */
 void cs__stage_join(const struct cs_stage *stage, struct cs_oplist *list, const struct cs_oplist *first,
                     const struct cs_oplist *second);
 /** Buckets that may be on their way behind a pass of the chunk that completes gradients. */

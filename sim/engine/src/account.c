@@ -55,6 +55,7 @@ void cs__account_advance(struct cs__account *a, double now_s)
         a->sum.bubble_s += dt_s;
     } else {
         a->sum.idle_s += dt_s;
+        a->sum.beside_s += a->n_beside > 0 ? dt_s : 0;
     }
     a->last_s = now_s;
 }
@@ -79,6 +80,12 @@ void cs__account_move(struct cs__account *a, int32_t delta, bool cross, double n
     cs__account_advance(a, now_s);
     a->n_moving += delta;
     a->n_cross += cross ? delta : 0;
+}
+
+void cs__account_beside(struct cs__account *a, int32_t delta, double now_s)
+{
+    cs__account_advance(a, now_s);
+    a->n_beside += delta;
 }
 
 void cs__account_cross(struct cs__account *a, int32_t delta, double now_s)

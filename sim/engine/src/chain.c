@@ -27,7 +27,13 @@ struct cs__chain {
 
 int32_t cs__chain_n_kinds(const struct cs_trace *t)
 {
-    return CS_N_OPKINDS + CS_N_FABRICS * (t->n_comms + t->n_chans);
+    return CS_N_OPKINDS + CS_N_FABRICS * (t->n_comms + t->n_chans) + t->n_streams;
+}
+
+/* Work beside the compute stream that is no communication: by stream ("host"). */
+static int32_t beside_kind(const struct cs_trace *t, int32_t stream)
+{
+    return CS_N_OPKINDS + CS_N_FABRICS * (t->n_comms + t->n_chans) + stream;
 }
 
 int32_t cs__chain_n_stages(const struct cs_trace *t)
@@ -46,6 +52,10 @@ char *cs__chain_kind_name(const struct cs_trace *t, int32_t kind, char *buf, siz
         return buf;
     }
     int32_t owner = (kind - CS_N_OPKINDS) / CS_N_FABRICS;
+    if (owner >= t->n_comms + t->n_chans) {
+        snprintf(buf, bytes, "%s", t->stream_names[kind - beside_kind(t, 0)]);
+        return buf;
+    }
     bool inter = (kind - CS_N_OPKINDS) % CS_N_FABRICS == CS_FABRIC_INTER;
     const char *name = owner < t->n_comms ? t->comms[owner].name : t->chans[owner - t->n_comms].name;
     snprintf(buf, bytes, "%s %s", name, inter ? "across nodes" : "within nodes");
@@ -93,7 +103,8 @@ static void add_kind(const struct cs__sim *sim, const struct cs_op *op, double t
 {
     const struct cs_trace *t = sim->system->trace;
     if (op->type == CS_OP_COMPUTE) {
-        by_kind_s[t->costs[op->cost].kind] += time_s;
+        bool beside = op->stream != CS_STREAM_COMPUTE;
+        by_kind_s[beside ? beside_kind(t, op->stream) : (int32_t)t->costs[op->cost].kind] += time_s;
         return;
     }
     int32_t owner = op->type == CS_OP_COLLECTIVE ? op->comm : t->n_comms + op->comm;

@@ -63,8 +63,8 @@ struct emitter {
     int32_t *first_point;
     int32_t n_first, cap_first;
     bool merge;
-    bool compute_stream; /* other streams are busy with one fabric at a time: a delay does not mix them
-                          * but within one hierarchical collective */
+    bool compute_stream; /* other streams are busy with one fabric at a time, or with none: a delay does not
+                          * mix them but within one hierarchical collective */
 };
 
 static struct cs__step *new_step(struct emitter *e, enum cs__step_kind kind, int32_t op)
@@ -89,7 +89,8 @@ static void add_delay(struct emitter *e, int32_t op, double busy_s, bool computi
     double last_cross_s = last && last->n_points > 0 ? e->points[e->n_points - 1].cross_s : 0;
     bool last_part = last && last_cross_s > 0 && last_cross_s < last->delay_s;
     bool mixes = last && last->n_points > 0 && !e->compute_stream &&
-                 (part || last_part || (own_cross_s > 0) != (last_cross_s > 0));
+                 (part || last_part || (own_cross_s > 0) != (last_cross_s > 0) ||
+                  computing != (last->computing_s > 0));
     if (!e->merge || !last || last->kind != CS__STEP_DELAY || mixes) {
         last = new_step(e, CS__STEP_DELAY, op);
         last->n_ops = 0;

@@ -195,6 +195,7 @@ static void add_periods(struct cs_time_shares *sum, const struct cs_time_shares 
     sum->bubble_s += n * (now->bubble_s - then->bubble_s);
     sum->idle_s += n * (now->idle_s - then->idle_s);
     sum->cross_comm_s += n * (now->cross_comm_s - then->cross_comm_s);
+    sum->beside_s += n * (now->beside_s - then->beside_s);
 }
 
 static void skip(struct cs__sim *sim, const struct snapshot *now, const struct snapshot *then)

@@ -135,6 +135,10 @@ static void do_delay(struct cs__actor *self, const struct cs__step *step)
         cs__account_delay(&rank->account, step, scale, start_s);
         sleep_for(sim, step->delay_s * scale);
         cs__account_wait(&rank->account, false, simgrid_get_clock());
+    } else if (step->computing_s > 0) {
+        cs__account_beside(&rank->account, 1, start_s);
+        sleep_for(sim, step->delay_s * scale);
+        cs__account_beside(&rank->account, -1, simgrid_get_clock());
     } else {
         double cross_s = step->n_points > 0 ? step->points[step->n_points - 1].cross_s : 0;
         cs__account_move(&rank->account, 1, false, start_s);

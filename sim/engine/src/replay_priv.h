@@ -45,7 +45,8 @@ struct cs__account {
     bool pipeline_wait;
     int32_t n_moving; /* communication in flight on any lane */
     int32_t n_cross;
-    bool synced; /* its last wait spanned all stages: what follows is no bubble */
+    int32_t n_beside; /* streams beside the compute stream that work and do not communicate */
+    bool synced;      /* its last wait spanned all stages: what follows is no bubble */
     struct cs_time_shares sum;
 };
 
@@ -126,6 +127,8 @@ void cs__account_advance(struct cs__account *account, double now_s);
 void cs__account_delay(struct cs__account *account, const struct cs__step *step, double scale, double now_s);
 void cs__account_wait(struct cs__account *account, bool pipeline, double now_s);
 void cs__account_move(struct cs__account *account, int32_t delta, bool cross, double now_s);
+/** A stream beside the compute stream begins (delta 1) or ends (-1) work that is no communication. */
+void cs__account_beside(struct cs__account *account, int32_t delta, double now_s);
 /** What moves begins (delta 1) or ceases (-1) to cross nodes. */
 void cs__account_cross(struct cs__account *account, int32_t delta, double now_s);
 

@@ -25,6 +25,7 @@ static void add_shares(struct cs_time_shares *sum, const struct cs_time_shares *
     sum->bubble_s += weight * t->bubble_s;
     sum->idle_s += weight * t->idle_s;
     sum->cross_comm_s += weight * t->cross_comm_s;
+    sum->beside_s += weight * t->beside_s;
 }
 
 static bool close_to(double a, double b, double tolerance)

@@ -54,6 +54,8 @@ struct cs_time_shares {
     double bubble_s;       /* waiting for a pipeline neighbour, communication streams idle */
     double idle_s;         /* other free time */
     double cross_comm_s;   /* communication that crosses nodes busy */
+    double beside_s;       /* of idle: a stream beside the compute stream works that is no communication, such
+                              as copies between device and host */
 };
 
 enum cs_fabric { CS_FABRIC_INTRA, CS_FABRIC_INTER, CS_N_FABRICS };
