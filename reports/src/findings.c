@@ -28,6 +28,9 @@ void cs_report_warnings(const struct cs_strategy *strategy, const struct cs_eval
                        (int)strategy->mp, (int)study->platform.devices_per_node);
         add(context, text);
     }
+    if (cs_strategy_exceeds(strategy, &study->model, text, sizeof text)) {
+        add(context, text);
+    }
     const struct {
         bool holds;
         const char *text;

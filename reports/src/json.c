@@ -299,7 +299,9 @@ json_t *cs_report_replay_json(const struct cs_replay_report *report, const struc
     put_metrics(object, &run->metrics, run->metrics.n_ranks, KNOWN_SHARES);
     put_text(object, "limited_by", run->metrics.limited_by);
     (void)json_object_set_new(object, "checks", checks_json(&run->metrics.checks));
+    (void)json_object_set_new(object, "bytes", bytes_json(&run->metrics));
     (void)json_object_set_new(object, "critical_path", path_json(run->path, run->n_path));
+    (void)json_object_set_new(object, "stages", stages_json(run));
     (void)json_object_set_new(object, "links", links_json(run));
     json_t *inputs = json_object();
     put_text(inputs, "version", origin->version);

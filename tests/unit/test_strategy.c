@@ -125,6 +125,15 @@ START_TEST(test_rules)
         {"dp=4,pp=16,micro_batch=32,schedule=zero-bubble-v,vpp=2", "micro-batches-fill-pipeline"},
         {"dp=4,pp=16,micro_batch=32,schedule=dualpipe", "micro-batches-fill-pipeline"},
         {"dp=4,pp=16,micro_batch=32,schedule=gpipe", NULL},
+        {"dp=64,seq_split=2", "keys-take-effect"},
+        {"dp=16,pp=4,seq_split=2", "keys-take-effect"},
+        {"dp=16,pp=4,seq_split=2,schedule=seqpipe", NULL},
+        {"dp=64,half_batches=2", "keys-take-effect"},
+        {"dp=64,fused_tp=true", "keys-take-effect"},
+        {"dp=64,keep_comm=true,recompute=full", "keys-take-effect"},
+        {"dp=8,mp=8,keep_comm=true", "keys-take-effect"},
+        {"dp=8,mp=8,keep_comm=true,recompute=full", NULL},
+        {"dp=64,cp_kind=ulysses", "keys-take-effect"},
     };
     struct cs_model model = workload_model("llama3-70b");
     struct cs_training training = workload_training(&model, 1024, 4096);
@@ -136,6 +145,26 @@ START_TEST(test_rules)
                       (rule == NULL || strcmp(rule, rows[_i].rule) == 0),
                   "%s: %s (%s)", rows[_i].strategy, rule ? rule : "fits", why);
     ck_assert_int_eq(why[0] != '\0', rule != NULL);
+    cs_model_release(&model);
+}
+END_TEST
+
+START_TEST(test_exceeds)
+{
+    static const struct {
+        const char *strategy, *part;
+    } rows[] = {
+        {"dp=16,pp=4,full_layers=20/20/20/21", "place 3 has 20 layers, of which full_layers recomputes 21"},
+        {"dp=16,pp=4,full_layers=0/0/0/0,selective_layers=0/21/0/0",
+         "place 1 has 20 layers, of which selective"},
+        {"dp=16,pp=4,layers=19/21/20/20,full_layers=19/21/20/20", NULL},
+        {"dp=16,pp=4,recompute=full", NULL},
+    };
+    struct cs_model model = workload_model("llama3-70b");
+    struct cs_strategy strategy = workload_strategy(rows[_i].strategy);
+    char why[256] = "";
+    ck_assert_int_eq(cs_strategy_exceeds(&strategy, &model, why, sizeof why), rows[_i].part != NULL);
+    ck_assert_msg(rows[_i].part == NULL || strstr(why, rows[_i].part), "%s", why);
     cs_model_release(&model);
 }
 END_TEST
@@ -172,6 +201,16 @@ START_TEST(test_rules_model)
     ck_assert_ptr_nonnull(strstr(why, "65536"));
     training.global_batch = 65536;
     ck_assert_ptr_null(RULE());
+    /* Embedding, positions and 6 layers of 16 parameters (the matrix of the head is the embedding's), two of
+     * the last norm; q, k and v are three weights and three biases. */
+    training.n_fusion = 2;
+    training.fusion[0] = 10;
+    training.fusion[1] = 2 + 6 * 16 + 2;
+    ck_assert_str_eq(RULE(), "fusion-numbers-exist");
+    ck_assert_ptr_nonnull(strstr(why, "the model has 100"));
+    training.fusion[1]--;
+    ck_assert_ptr_null(RULE());
+    training.n_fusion = 0;
     strategy = workload_strategy("pp=8,dp=1");
     shape.n_devices = 8;
     ck_assert_str_eq(RULE(), "layers-per-stage");
@@ -192,7 +231,8 @@ static Suite *strategy_suite(void)
     tcase_add_test(text, test_coordinates);
     suite_add_tcase(suite, text);
     TCase *rules = tcase_create("rules");
-    tcase_add_loop_test(rules, test_rules, 0, 18);
+    tcase_add_loop_test(rules, test_rules, 0, 27);
+    tcase_add_loop_test(rules, test_exceeds, 0, 4);
     tcase_add_test(rules, test_rules_model);
     suite_add_tcase(suite, rules);
     return suite;

@@ -41,6 +41,8 @@ struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct c
 struct cs_op_cost cs__sort_cost(const struct cs_costing *costing, const struct cs_tensor *rows,
                                 const struct cs_space *space, double n_ranks);
 
+/** Weights and biases by number, as gradient fusion counts them. */
+int32_t cs__model_n_tensors(const struct cs_model *model);
 /** Of the parameters that are trained, those that are no hidden matrices: gains, biases, tables,
  * convolutions.
  */

@@ -67,6 +67,23 @@ int64_t cs_model_trained_params(const struct cs_model *model)
     return n;
 }
 
+int32_t cs__model_n_tensors(const struct cs_model *model)
+{
+    struct whole whole;
+    int32_t n = 0;
+    whole_init(&whole, model, 1);
+    for (int32_t i = 0; i < whole.graph.n_runs; i++) {
+        const struct cs_run_of *run = &whole.graph.runs[i];
+        const struct cs_segment *segment = &whole.graph.segments[run->segment];
+        for (int32_t t = 0; t < segment->n_tensors; t++) {
+            const struct cs_tensor *tensor = &segment->tensors[t];
+            n += tensor->param && !tensor->tied && !tensor->shared ? run->count : 0;
+        }
+    }
+    cs_arena_release(&whole.arena);
+    return n;
+}
+
 static int64_t segment_matrices(const struct whole *whole, const struct cs_segment *segment)
 {
     const struct cs_layout layout = {0};

@@ -1,4 +1,5 @@
 /* Validity rules: which strategies can run. The list is in ../README.md. */
+#include "cost_priv.h"
 #include "schedule_priv.h"
 
 #include <stdio.h>
@@ -359,6 +360,46 @@ static bool micro_batches_fill(const struct subject *x)
                   (long long)multiple, cs_schedule_names[x->s->schedule]);
 }
 
+/** Numbers of gradient fusion are those of parameters. */
+static bool fusion_exists(const struct subject *x)
+{
+    const int32_t n = x->training->n_fusion;
+    if (n == 0) {
+        return true;
+    }
+    int32_t last = x->training->fusion[n - 1];
+    int32_t n_tensors = cs__model_n_tensors(x->model);
+    return last < n_tensors ||
+           REFUSE(x, "gradient_fusion ends a bucket before parameter %d, and the model has %d", (int)last,
+                  (int)n_tensors);
+}
+
+/** What is asked for does something. */
+static bool keys_take_effect(const struct subject *x)
+{
+    const struct cs_strategy *s = x->s;
+    const struct {
+        bool idle;
+        const char *key, *needs;
+    } keys[] = {
+        {s->seq_split > 1 && s->schedule != CS_SCHED_SEQPIPE, "seq_split", "schedule seqpipe"},
+        {s->half_batches > 1 && s->mp == 1, "half_batches",
+         "tensor-parallel communication to hide: mp above 1"},
+        {s->fused_tp && s->mp == 1, "fused_tp", "tensor-parallel communication to fuse: mp above 1"},
+        {s->keep_comm && s->mp == 1, "keep_comm", "tensor-parallel communication to keep: mp above 1"},
+        {s->keep_comm && s->recompute != CS_RECOMPUTE_FULL && s->full_layers.n == 0, "keep_comm",
+         "full recomputation"},
+        {s->expert_mp && s->mp == 1, "expert_mp", "mp above 1"},
+        {s->cp_kind != CS_CP_RING && s->cp == 1, "cp_kind", "cp above 1"},
+    };
+    for (int32_t i = 0; i < CS_COUNT(keys); i++) {
+        if (keys[i].idle) {
+            return REFUSE(x, "%s has no effect: it needs %s", keys[i].key, keys[i].needs);
+        }
+    }
+    return true;
+}
+
 static bool op_divides_dp(const struct subject *x)
 {
     return x->s->dp % x->s->op == 0 ||
@@ -403,6 +444,8 @@ static const struct rule rules[] = {
     {"micro-batches-fill-pipeline", micro_batches_fill},
     {"op-divides-dp", op_divides_dp},
     {"zero-needs-op", zero_needs_op},
+    {"fusion-numbers-exist", fusion_exists},
+    {"keys-take-effect", keys_take_effect},
 };
 
 const char *cs_strategy_check(const struct cs_strategy *strategy, const struct cs_model *model,
@@ -419,4 +462,25 @@ const char *cs_strategy_check(const struct cs_strategy *strategy, const struct c
         }
     }
     return NULL;
+}
+
+bool cs_strategy_exceeds(const struct cs_strategy *strategy, const struct cs_model *model, char *why,
+                         size_t why_bytes)
+{
+    struct cs_pipeline pipeline;
+    cs__pipeline_init(&pipeline, strategy, 1);
+    for (int32_t place = 0; place < pipeline.n_places; place++) {
+        int32_t first;
+        int32_t layers = cs__place_layers(strategy, model->n_layers, pipeline.n_places, place, &first);
+        int32_t full = place < strategy->full_layers.n ? strategy->full_layers.at[place] : 0;
+        int32_t selective = place < strategy->selective_layers.n ? strategy->selective_layers.at[place] : 0;
+        if (full > layers || selective > layers) {
+            (void)snprintf(why, why_bytes,
+                           "place %d has %d layers, of which %s recomputes %d: all that there are",
+                           (int)place, (int)layers, full > layers ? "full_layers" : "selective_layers",
+                           (int)(full > layers ? full : selective));
+            return true;
+        }
+    }
+    return false;
 }

@@ -38,8 +38,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->output = arg;
         return 0;
     case ARGP_KEY_END:
-        if (!args->output) {
-            argp_error(state, "no folder given to write to: -o DIR");
+        if (!args->output || args->output[0] == '\0') {
+            argp_error(state, args->output ? "the folder to write to has no name: -o DIR"
+                                           : "no folder given to write to: -o DIR");
         }
         if (args->host_flop_per_s > 0 && args->format != FORMAT_SMPI) {
             argp_error(state, "--host-speed is for --format smpi alone: the others carry no speed of hosts");

@@ -151,6 +151,11 @@ const char *cs_strategy_check(const struct cs_strategy *strategy, const struct c
                               const struct cs_training *training, const struct cs_cluster_shape *shape,
                               char *why, size_t why_bytes);
 
+/** Does a strategy that can run ask for more than there is: of a place, more recomputed layers than it has
+ * (all are recomputed then, as MindFormers does)? `why` receives a sentence. */
+bool cs_strategy_exceeds(const struct cs_strategy *strategy, const struct cs_model *model, char *why,
+                         size_t why_bytes);
+
 /** Coordinate of a rank along a dimension under the strategy's placement, and back. */
 int32_t cs_strategy_coord(const struct cs_strategy *strategy, int32_t rank, enum cs_dim dim);
 int32_t cs_strategy_rank(const struct cs_strategy *strategy, const int32_t coord[CS_N_DIMS]);
