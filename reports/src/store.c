@@ -3,10 +3,13 @@
 
 #include "cs/base/text.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 /* Of the tables and of struct cs_metrics as bytes; raised when either changes its meaning. */
 #define FORMAT 1
@@ -19,6 +22,8 @@ struct cs_store {
     sqlite3_stmt *find, *put;
     char *path;
     int64_t study; /* row of the study at hand */
+    int use_fd;    /* says that the store is in use; -1 = none */
+    bool is_shared;
     char problem[CS_ERR_TEXT_MAX];
     struct cs_search_memory memory;
 };
@@ -169,17 +174,27 @@ static void save(void *context, const struct cs_strategy *strategy, const struct
     (void)sqlite3_reset(store->put);
 }
 
+/* Note that the store is in use, and whether somebody else has noted it. The descriptor is closed after the
+ * database: closing one takes the process's own locks off the file. */
+static void note_use(struct cs_store *store)
+{
+    store->use_fd = open(store->path, O_RDONLY | O_CLOEXEC);
+    store->is_shared = store->use_fd >= 0 && flock(store->use_fd, LOCK_EX | LOCK_NB) != 0;
+}
+
 cs_status cs_store_open(struct cs_store **out, const char *path, int32_t version, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_store *store = cs_calloc(1, sizeof *store);
     store->path = cs_strdup(path);
+    store->use_fd = -1;
     store->memory = (struct cs_search_memory){store, lookup, save};
     if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK) {
         st = db_error(store, "cannot open", err);
         goto out;
     }
     CS_TRY(set_up(store, version, err));
+    note_use(store);
     if (sqlite3_prepare_v2(store->db, "SELECT metrics FROM results WHERE study = ? AND strategy = ?", -1,
                            &store->find, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(store->db, "INSERT OR REPLACE INTO results VALUES(?, ?, ?, ?, ?, ?)", -1,
@@ -202,6 +217,9 @@ void cs_store_close(struct cs_store *store)
     (void)sqlite3_finalize(store->find);
     (void)sqlite3_finalize(store->put);
     (void)sqlite3_close(store->db);
+    if (store->use_fd >= 0) {
+        (void)close(store->use_fd);
+    }
     cs_free(store->path);
     cs_free(store);
 }
@@ -287,6 +305,11 @@ out:
 const struct cs_search_memory *cs_store_memory(struct cs_store *store)
 {
     return &store->memory;
+}
+
+bool cs_store_is_shared(const struct cs_store *store)
+{
+    return store->is_shared;
 }
 
 const char *cs_store_problem(const struct cs_store *store)

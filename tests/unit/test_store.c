@@ -110,6 +110,26 @@ START_TEST(test_remembers)
 }
 END_TEST
 
+/* Two at once: the second is told, both keep what they find, and afterwards nobody is there. */
+START_TEST(test_is_shared)
+{
+    struct cs_store *one = open_store();
+    struct cs_store *two = open_store();
+    ck_assert(!cs_store_is_shared(one));
+    ck_assert(cs_store_is_shared(two));
+    save(one, 1);
+    save(two, 2);
+    ck_assert_int_eq(cs_store_n_results(one), 2);
+    ck_assert_int_eq(cs_store_n_results(two), 2);
+    cs_store_close(one);
+    cs_store_close(two);
+    two = open_store();
+    ck_assert(!cs_store_is_shared(two));
+    ck_assert_int_eq(cs_store_n_results(two), 2);
+    cs_store_close(two);
+}
+END_TEST
+
 START_TEST(test_hash_sees)
 {
     uint64_t before = cs_store_study_hash(&study, &options);
@@ -243,6 +263,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("store");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_add_test(c, test_remembers);
+    tcase_add_test(c, test_is_shared);
     tcase_add_test(c, test_hash_sees);
     tcase_add_test(c, test_refuses);
     tcase_add_loop_test(c, test_killed, 0, 4);

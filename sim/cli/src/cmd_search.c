@@ -382,6 +382,13 @@ static cs_status run(struct session *s, struct cs_err *err)
         CS_TRY(cs_store_open(&s->store, args->store, CS_RESULTS_VERSION, err));
         CS_TRY(cs_store_study(s->store, s->study, &s->simulator.options, err));
         options.memory = cs_store_memory(s->store);
+        if (cs_store_is_shared(s->store)) {
+            (void)fprintf(
+                stderr,
+                "clustersim: warning: another search is using the store '%s': both keep their results "
+                "there, what both try at once is simulated twice\n",
+                args->store);
+        }
     }
     cs__catch_signals(); /* not before: they would pass to processes that should die of Ctrl-C */
     st = search_sets(s, &options, err);

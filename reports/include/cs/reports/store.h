@@ -36,6 +36,9 @@ CS_MUST_CHECK cs_status cs_store_study(struct cs_store *store, const struct cs_s
 /** For cs_search_run: look up and save in the store's study. Saving never fails: after the first failure (a
  *  full disk) the store keeps quiet, and says why by cs_store_problem. Borrowed from the store. */
 const struct cs_search_memory *cs_store_memory(struct cs_store *store);
+/** Was another process (or cs_store) at this store when it was opened? Both may go on: results of either are
+ * kept, and what both simulate at once is simulated twice. */
+bool cs_store_is_shared(const struct cs_store *store);
 /** Why results are no longer kept, one line; NULL while they are. */
 const char *cs_store_problem(const struct cs_store *store);
 /** Results of the store's study. 0 when it cannot be read. */

@@ -38,9 +38,9 @@ struct cs_estimate {
     int64_t peak_memory_bytes; /* of the fullest rank, as the ledger has it; runtime's reserve included.
                                   A lower bound when devices differ */
     double state_bytes;        /* of that, the model state of the fullest rank */
-    bool is_coarse; /* the parts do not cover the strategy (cs_stage_cost_covers, lists apart): computing,
-                       tensor- and context-parallel collectives and the filling of the pipeline
-                       alone; a weaker bound and no guess */
+    bool is_coarse; /* the parts do not cover the strategy (cs_stage_cost_covers, lists apart): the longest of
+                       what its streams and its NIC have to do alone, with the filling of the pipeline; a
+                       weaker bound and no guess */
 };
 
 struct cs_cost; /* opaque: parts of strategies, kept by what they depend on */

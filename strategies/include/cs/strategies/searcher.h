@@ -28,7 +28,7 @@ struct cs_outlook {
     bool fits;          /* keeps the rules, and its memory fits: only such candidates may be proposed */
     double bound_score; /* @unit of the objective: no simulation scores higher; infinity = nothing is known */
     double guess_score; /* @unit of the objective: what it probably scores; NaN = no idea */
-    bool coarse;        /* the guess leaves out communication: no more than a bound (cs_estimate.is_coarse) */
+    bool coarse;        /* the guess leaves out waiting between streams: a bound (cs_estimate.is_coarse) */
 };
 
 /** What an algorithm may look at. Borrowed for the algorithm's life. */
