@@ -64,7 +64,10 @@ static cs_status read_slow_links(struct cs_study *study, const struct cs_yaml_no
     cs_status st = CS_OK;
     struct cs_slow_link *list;
     CS_TRY(cs_yaml_want(map, CS_YAML_MAP, "slow_links", err));
-    list = CS_ARENA_NEW(&study->arena, struct cs_slow_link, map->n + 1);
+    list = CS_ARENA_NEW(&study->arena, struct cs_slow_link, study->runtime.n_slow_links + map->n + 1);
+    for (int32_t i = 0; i < study->runtime.n_slow_links; i++) {
+        list[i] = study->runtime.slow_links[i]; /* of slow switches */
+    }
     for (int32_t i = 0; i < map->n; i++) {
         struct cs_slow_link *link = &list[study->runtime.n_slow_links];
         link->name = map->keys[i]->text;
@@ -81,7 +84,8 @@ out:
 
 static cs_status read_faults(struct cs_study *study, const struct cs_yaml_node *block, struct cs_err *err)
 {
-    static const char *const allowed[] = {"slow_devices", "slow_links", "jitter", "nodes_out", NULL};
+    static const char *const allowed[] = {"slow_devices", "slow_links", "slow_switches",
+                                          "jitter",       "nodes_out",  NULL};
     cs_status st = CS_OK;
     if (!block) {
         goto out;

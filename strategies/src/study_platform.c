@@ -111,6 +111,52 @@ out:
     return st;
 }
 
+/* The links of slow switches: dead ones are wired round or refused like dead links, others wait for
+ * cs__runtime_read, which adds the slow links. */
+static cs_status add_slow_switches(struct cs_study *study, const struct cs_yaml_node *faults,
+                                   struct cs_topology_spec *spec, struct cs_loc *loc, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs_yaml_node *slow = cs_yaml_get(faults, "slow_switches");
+    if (!slow) {
+        return CS_OK;
+    }
+    CS_TRY(cs_yaml_want(slow, CS_YAML_MAP, "slow_switches", err));
+    CS_TRY(cs_topology_check(spec, slow->loc, err)); /* before its switches are counted */
+    for (int32_t i = 0; i < slow->n; i++) {
+        double share = 1;
+        const char *const *links = NULL;
+        int32_t n = 0;
+        CS_TRY(cs_yaml_real(slow->items[i], 0, 1, "share of the bandwidth", &share, err));
+        CS_TRY(cs_topology_switch_links(spec, slow->keys[i]->text, &study->arena, &links, &n,
+                                        slow->keys[i]->loc, err));
+        int32_t n_before = share > 0 ? study->runtime.n_slow_links : spec->n_dead_links;
+        struct cs_slow_link *list = CS_ARENA_NEW(&study->arena, struct cs_slow_link, n_before + n);
+        const char **dead = CS_ARENA_NEW(&study->arena, const char *, n_before + n);
+        for (int32_t k = 0; k < n_before; k++) {
+            if (share > 0) {
+                list[k] = study->runtime.slow_links[k];
+            } else {
+                dead[k] = spec->dead_links[k];
+            }
+        }
+        for (int32_t k = 0; k < n; k++) {
+            list[n_before + k] = (struct cs_slow_link){links[k], share, true};
+            dead[n_before + k] = links[k];
+        }
+        if (share > 0) {
+            study->runtime.slow_links = list;
+            study->runtime.n_slow_links = n_before + n;
+        } else {
+            spec->dead_links = dead;
+            spec->n_dead_links = n_before + n;
+            *loc = slow->keys[i]->loc;
+        }
+    }
+out:
+    return st;
+}
+
 /* Number the devices of each node from 0 without gaps, in the order they had among all of its devices. */
 static void close_up(const struct cs_platform *p, struct cs_device *devices, int32_t n)
 {
@@ -259,6 +305,7 @@ static cs_status describe(struct cs_study *study, const struct cs_study_source *
             spec->n_nodes = study->ranktable.n_servers;
         }
     }
+    CS_TRY(add_slow_switches(study, cs_yaml_get(root, "faults"), spec, &loc, err));
     CS_TRY(add_dead_links(study, cs_yaml_get(root, "faults"), spec, &loc, err));
     scale_spec(&study->what_if, spec);
     CS_TRY(generate(study, spec, loc, err));
@@ -324,8 +371,9 @@ cs_status cs__study_platform_read(struct cs_study *study, const struct cs_study_
     CS_TRY(read_what_if(study, cs_yaml_get(root, "what_if"), err));
     if (node->kind == CS_YAML_SCALAR && cs_ranktable_is_path(node->text)) {
         node = block_of(study, "rank_table", node); /* the default server type, a fat tree */
-    } else if (node->kind == CS_YAML_SCALAR && scales_links(&study->what_if)) {
-        node = block_of(study, "base", node); /* a file's own links stay as they are */
+    } else if (node->kind == CS_YAML_SCALAR &&
+               (scales_links(&study->what_if) || cs_yaml_get(faults, "slow_switches"))) {
+        node = block_of(study, "base", node); /* a file's own links stay as they are; it has no switches */
     } else if (node->kind == CS_YAML_SCALAR && has_dead_link(faults)) {
         CS_TRY(cs__study_find(study, source, node, CS_SHIPPED_PLATFORM, "platform", &path, err));
         if (is_described(study, path, node->loc)) { /* else the replay refuses what crosses the link */

@@ -280,6 +280,78 @@ START_TEST(test_many_leaves)
 }
 END_TEST
 
+/* The links that a switch is said to have are in the file, and all links between nodes belong to one or two.
+ */
+static int32_t count_uses(const struct cs_topology_spec *spec, const char *prefix, const char *suffix,
+                          int32_t n, const char *file)
+{
+    struct cs_err err = {0};
+    struct cs_arena arena = {0};
+    int32_t n_links = 0;
+    for (int32_t i = 0; i < n; i++) {
+        char name[64];
+        const char *const *links = NULL;
+        int32_t n_of_switch = 0;
+        (void)snprintf(name, sizeof name, "%s%d%s", prefix, (int)i, suffix);
+        name[n == 1 ? strlen(prefix) : strlen(name)] = '\0';
+        ck_assert_ok(cs_topology_switch_links(spec, name, &arena, &links, &n_of_switch, CS_NOLOC, &err),
+                     &err);
+        n_links += n_of_switch;
+        for (int32_t l = 0; l < n_of_switch; l++) {
+            char quoted[80];
+            (void)snprintf(quoted, sizeof quoted, "<link id=\"%s\"", links[l]);
+            ck_assert_msg(strstr(file, quoted) || strstr(links[l], "_link_"), "%s: no link %s", name,
+                          links[l]);
+        }
+    }
+    cs_arena_release(&arena);
+    return n_links;
+}
+
+START_TEST(test_switch_links)
+{
+    struct cs_err err = {0};
+    struct cs_arena arena = {0};
+    const char *const *links = NULL;
+    struct cs_topology_spec spec;
+    int32_t n = 0;
+    char *file = NULL;
+    size_t bytes = 0;
+    cs_topology_spec_init(&spec, cs_catalogue_server(catalogue, "910b-10to1"));
+    spec.n_nodes = 64;
+    spec.leaf_ports = 8;
+    for (int t = 0; t < 3; t++) { /* three levels of leaves of one node; torus; dragonfly */
+        const enum cs_topology topologies[] = {CS_TOPOLOGY_FAT_TREE, CS_TOPOLOGY_TORUS,
+                                               CS_TOPOLOGY_DRAGONFLY};
+        cs_topology_spec_use(&spec, topologies[t]);
+        if (t == 2) {
+            spec.dims[0] = spec.dims[1] = spec.dims[2] = 4;
+        }
+        write_spec(&spec);
+        ck_assert_ok(cs_file_read(path, (size_t)1 << 24, &file, &bytes, &err), &err);
+        if (t == 0) {
+            ck_assert_int_eq(count_uses(&spec, "leaf", "", 64, file), 512 + 64);
+            ck_assert_int_eq(count_uses(&spec, "pod", "_spine", 8, file), 64 + 8);
+            ck_assert_int_eq(count_uses(&spec, "core", "", 1, file), 8);
+        } else if (t == 1) {
+            ck_assert_int_eq(count_uses(&spec, "torus", "", 64, file), 512 + 2 * 3 * 64);
+        } else { /* 4 groups of 4 routers: 6 local cables a group, 6 global ones */
+            int32_t n_links = 0;
+            for (int32_t group = 0; group < 4; group++) {
+                char prefix[32];
+                (void)snprintf(prefix, sizeof prefix, "group%d_router", (int)group);
+                n_links += count_uses(&spec, prefix, "", 4, file);
+            }
+            ck_assert_int_eq(n_links, 512 + 2 * 6 * 4 + 2 * 6);
+        }
+        cs_free(file);
+    }
+    ck_assert_fails(cs_topology_switch_links(&spec, "group0_router4", &arena, &links, &n, CS_NOLOC, &err),
+                    &err, CS_E_INPUT, 0, "a dragonfly of this size has no switch 'group0_router4'");
+    cs_arena_release(&arena);
+}
+END_TEST
+
 /* Bisection: every NIC of the first half sends to its counterpart in the second half at once: the one as far
  * from the middle when rows of devices are mirrored, else the one half the cluster on. */
 struct bisection {
@@ -661,6 +733,7 @@ static Suite *topology_suite(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_random_routes);
     tcase_add_test(tcase, test_large_routes);
+    tcase_add_test(tcase, test_switch_links);
     tcase_add_loop_test(tcase, test_many_leaves, 0, (int)(sizeof leaves / sizeof *leaves));
     tcase_add_loop_test(tcase, test_bisection, 0, CS_COUNT(bisections));
     tcase_add_test(tcase, test_detours);

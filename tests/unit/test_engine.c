@@ -252,7 +252,7 @@ START_TEST(test_faults)
     double healthy_s = run.metrics.iteration_s;
     cs_run_release(&run);
     struct cs_route route = cs_routes_get(f.routes, 0, 8);
-    struct cs_slow_link slow = {cs_routes_link(f.routes, route.links[0])->name, 0.25};
+    struct cs_slow_link slow = {cs_routes_link(f.routes, route.links[0])->name, 0.25, false};
     options.slow_links = &slow;
     options.n_slow_links = 1;
     run_trace(&f, trace, &options, &run);

@@ -1,4 +1,5 @@
 /* Sweeps and plans: what their blocks mean, and that a plan is what a loop over searches finds. */
+#include "cs/base/rng.h"
 #include "cs/strategies/plan.h"
 #include "cs/strategies/sweep.h"
 
@@ -312,6 +313,128 @@ START_TEST(test_plan_is_brute_force)
 }
 END_TEST
 
+/* A random small plan, as its text and as what brute force has to find. */
+struct random_plan {
+    char text[2048];
+    int32_t n;
+    const char *server[6], *topology[6];
+    int32_t n_nodes[6];
+    double price_per_h[6]; /* NaN: not given */
+    double mtbf_s, checkpoint_s, restart_s, interval_s, deadline_s;
+};
+
+static struct random_plan random_plan(uint64_t seed)
+{
+    static const char *const servers[] = {"910b-10to1", "atlas-800t-a2", "atlas-800-a3"};
+    static const char *const topologies[] = {"fat-tree", "rail", "torus"};
+    static const char *const spaces[] = {"{mp: [4, 8], pp: [1, 2], op: dp, sp: true, recompute: full}",
+                                         "{mp: 8, pp: 1, op: dp, sp: [true, false], recompute: [none, full]}",
+                                         "{mp: [4, 8], pp: 1, op: dp, zero: [1, 3], recompute: full}"};
+    struct cs_rng rng;
+    struct random_plan r = {.checkpoint_s = 10};
+    cs_rng_init(&rng, seed, 3);
+    r.mtbf_s = 3600.0 * (1 + cs_rng_below(&rng, 500));
+    r.checkpoint_s = 10.0 * (1 + cs_rng_below(&rng, 60));
+    r.restart_s = 60.0 * cs_rng_below(&rng, 30);
+    r.interval_s = cs_rng_below(&rng, 2) ? 600.0 * (1 + cs_rng_below(&rng, 10)) : 0;
+    r.deadline_s = 3600.0 * (2 + cs_rng_below(&rng, 20));
+    char interval[32] = "";
+    if (r.interval_s > 0) {
+        (void)snprintf(interval, sizeof interval, ", interval: %.0fs", r.interval_s);
+    }
+    int len = snprintf(r.text, sizeof r.text,
+                       "model: llama3-8b\nplatform: {server: 910b-10to1, nodes: 1}\n"
+                       "training: {global_batch: %d, seq_length: 2048}\nstrategy: %s\n"
+                       "plan:\n  tokens: 1G\n  deadline: %.0fs\n"
+                       "  failures: {node_mtbf: %.0fs, checkpoint: %.0fs, restart: %.0fs%s}\n  clusters:\n",
+                       cs_rng_below(&rng, 2) ? 16 : 32, spaces[cs_rng_below(&rng, 3)], r.deadline_s, r.mtbf_s,
+                       r.checkpoint_s, r.restart_s, interval);
+    for (int entry = 0; entry < 2; entry++) {
+        const char *server = servers[cs_rng_below(&rng, 3)];
+        const char *topology = topologies[cs_rng_below(&rng, 3)];
+        double price_per_h = cs_rng_below(&rng, 3) ? 1.0 + cs_rng_below(&rng, 50) : (double)NAN;
+        int32_t most = 1 << cs_rng_below(&rng, 3);
+        len += snprintf(r.text + len, sizeof r.text - (size_t)len,
+                        "    - {server: %s, topology: %s, nodes: [%s]", server, topology,
+                        most == 4   ? "4, 1, 2"
+                        : most == 2 ? "1, 2"
+                                    : "1");
+        len += isnan(price_per_h) ? snprintf(r.text + len, sizeof r.text - (size_t)len, "}\n")
+                                  : snprintf(r.text + len, sizeof r.text - (size_t)len,
+                                             ", node_price_per_hour: %.0f}\n", price_per_h);
+        for (int32_t nodes = 1; nodes <= most; nodes *= 2, r.n++) {
+            r.server[r.n] = server;
+            r.topology[r.n] = topology;
+            r.n_nodes[r.n] = nodes;
+            r.price_per_h[r.n] = price_per_h;
+        }
+    }
+    return r;
+}
+
+/* Random plans are what a loop over searches finds; a larger cluster that is done later says why. */
+START_TEST(test_random_plans)
+{
+    struct cs_err err = {0};
+    struct cs_plan plan = {0};
+    struct cs_point points[6];
+    struct cs_plan_row rows[6];
+    struct cs_plan_answer answer = {.rows = rows};
+    struct random_plan r = random_plan((uint64_t)_i);
+    struct cs_study_source source = write_study(r.text);
+    struct cs_points_options options = {.source = &source, .n_workers = 2};
+    cs_run_options_init(&options.run);
+    options.run.simgrid_cfg = getenv("CLUSTERSIM_SIMGRID_CFG");
+    ck_assert_ok(cs_plan_read(&plan, &source, &err), &err);
+    ck_assert_int_eq(plan.n_clusters, r.n);
+    ck_assert_ok(cs_points_run(points, cs_plan_specs(&plan), r.n, &options, &err), &err);
+    cs_plan_answer(&plan, points, &answer);
+    double least_cost = (double)INFINITY;
+    int32_t least_devices = INT32_MAX;
+    for (int32_t i = 0; i < r.n; i++) {
+        char nodes[16];
+        double tokens_per_s = 0;
+        int32_t n_nodes = 0;
+        (void)snprintf(nodes, sizeof nodes, "%d", (int)r.n_nodes[i]);
+        ck_assert_ok(brute_force(r.server[i], r.topology[i], nodes, &tokens_per_s, &n_nodes), &err);
+        ck_assert_msg(rows[i].works == (tokens_per_s > 0), "plan %d, cluster %d: %s\n%s", _i, (int)i,
+                      points[i].reason, r.text);
+        ck_assert(rows[i].works || rows[i].note[0] != '\0');
+        if (!rows[i].works) {
+            continue;
+        }
+        struct cs_failures failures = {r.mtbf_s / n_nodes, r.checkpoint_s, r.restart_s, r.interval_s};
+        if (!(r.interval_s > 0)) {
+            failures.interval_s = cs_interval_daly_s(failures.mtbf_s, r.checkpoint_s);
+        }
+        double time_s = 1e9 / (tokens_per_s * cs_goodput_frac(&failures));
+        double cost = time_s / 3600 * n_nodes * r.price_per_h[i];
+        ck_assert_double_eq_tol(rows[i].time_s, time_s, 1e-9 * time_s);
+        ck_assert_int_eq(isnan(rows[i].cost), isnan(cost)); /* only where a price is given */
+        ck_assert(isnan(rows[i].energy_j));
+        ck_assert(rows[i].meets == (time_s <= r.deadline_s));
+        if (rows[i].meets) {
+            least_devices = points[i].n_devices < least_devices ? points[i].n_devices : least_devices;
+            least_cost = fmin(least_cost, cost);
+        }
+        for (int32_t j = 0; j < i; j++) {
+            if (plan.clusters[j].family_idx == plan.clusters[i].family_idx && rows[j].works &&
+                rows[j].time_s < rows[i].time_s * (1 - 1e-9)) {
+                ck_assert_int_ge(rows[i].faster_smaller, 0);
+                ck_assert_msg(strstr(rows[i].note, "are done earlier: ") != NULL, "%s", rows[i].note);
+            }
+        }
+    }
+    ck_assert_int_eq(answer.smallest >= 0, least_devices < INT32_MAX);
+    ck_assert(answer.smallest < 0 || points[answer.smallest].n_devices == least_devices);
+    ck_assert_int_eq(answer.cheapest >= 0, isfinite(least_cost));
+    if (answer.cheapest >= 0) {
+        ck_assert_double_eq_tol(rows[answer.cheapest].cost, least_cost, 1e-9 * least_cost);
+    }
+    cs_plan_release(&plan);
+}
+END_TEST
+
 /* A larger cluster that is slower says why. */
 START_TEST(test_slower_says_why)
 {
@@ -429,6 +552,7 @@ static Suite *sweep_suite(void)
     tcase_add_test(tcase, test_block);
     tcase_add_test(tcase, test_only_what_is_used_matters);
     tcase_add_test(tcase, test_plan_is_brute_force);
+    tcase_add_loop_test(tcase, test_random_plans, 0, 5);
     tcase_add_test(tcase, test_slower_says_why);
     tcase_add_test(tcase, test_never_done);
     tcase_add_loop_test(tcase, test_bad_plan, 0, (int)(sizeof bad_plans / sizeof *bad_plans));

@@ -346,7 +346,7 @@ static void add_slow_link(struct cs__run_args *args, struct argp_state *state, c
     if (!(factor >= 0 && factor <= 1)) {
         argp_error(state, "'--slow-link %s': expected 0 (dead) to 1 of the bandwidth", text);
     }
-    args->slow_links[n] = (struct cs_slow_link){args->link_names[n], factor};
+    args->slow_links[n] = (struct cs_slow_link){args->link_names[n], factor, false};
     args->link_shares[n] = strrchr(text, '=') + 1;
     args->options.n_slow_links = n + 1;
     args->options.slow_links = args->slow_links;

@@ -240,7 +240,7 @@ cs_status cs_engine_check_links(const struct cs_routes *routes, const struct cs_
                                 struct cs_err *err)
 {
     for (int32_t i = 0; i < options->n_slow_links; i++) {
-        bool known = false;
+        bool known = options->slow_links[i].may_be_idle;
         for (int32_t l = 0; l < cs_routes_n_links(routes) && !known; l++) {
             known = names_link(options->slow_links[i].name, cs_routes_link(routes, l)->name);
         }

@@ -86,6 +86,12 @@ CS_MUST_CHECK cs_status cs_topology_write(const struct cs_topology_spec *spec,
 CS_MUST_CHECK cs_status cs_topology_read(struct cs_topology_spec *spec, const struct cs_platform *platform,
                                          const struct cs_catalogue *catalogue, struct cs_loc loc,
                                          struct cs_err *err);
+/** The links of a switch ("leaf3", "spine", "pod1_spine", "core", "torus5", "group0_router2", "scaleup"), by
+ * name, in the arena. CS_E_INPUT at `loc` for one that the description does not have. Precondition:
+ * cs_topology_check passes. */
+CS_MUST_CHECK cs_status cs_topology_switch_links(const struct cs_topology_spec *spec, const char *name,
+                                                 struct cs_arena *arena, const char *const **links,
+                                                 int32_t *n, struct cs_loc loc, struct cs_err *err);
 /** Where the traffic of dead links goes instead, added to the text: which third device, router or group; in a
  * torus how many pairs of nodes have a longer way. Nothing without dead links. Precondition:
  * cs_topology_check passes. */

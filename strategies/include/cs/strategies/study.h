@@ -69,7 +69,8 @@ struct cs_runtime {
     uint32_t choices[CS_N_COLLS]; /* those of a list, a bit (1u << enum cs_algorithm) each; 0 = no list */
     int32_t n_slow_devices;       /* `faults.slow_devices`: {device: times slower} */
     const struct cs_slow_device *slow_devices;
-    int32_t n_slow_links; /* `faults.slow_links`: {link: share of its bandwidth}; 0 = dead */
+    int32_t n_slow_links; /* `faults.slow_links`: {link: share of its bandwidth}; 0 = dead; and those of
+                             `faults.slow_switches` */
     const struct cs_slow_link *slow_links;
     double jitter_frac; /* `faults.jitter`: of computing times */
 };

@@ -25,6 +25,7 @@ struct cs_slow_device {
 struct cs_slow_link {
     const char *name; /* as SimGrid names it */
     double factor;    /* @unit ratio in [0, 1] */
+    bool may_be_idle; /* no error when no route crosses it */
 };
 
 /** How to run. Zero-initialised + cs_run_options_init. Pointers are borrowed. */
