@@ -102,6 +102,7 @@ int cs__cmd_calibrate(int argc, char **argv)
     cs__catch_signals();
     struct cs_calibrate_options options = {.validate = bench.options,
                                            .n_rounds = args.n_rounds,
+                                           .n_starts = args.n_starts,
                                            .cross_validate = args.cross_validate,
                                            .say = say,
                                            .say_context = &bench.progress};

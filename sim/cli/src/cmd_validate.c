@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { OPT_SVG = 1, OPT_MARKDOWN, OPT_WORKERS, OPT_ROUNDS, OPT_CROSS, OPT_PLAIN, OPT_INTERVALS };
+enum { OPT_SVG = 1, OPT_MARKDOWN, OPT_WORKERS, OPT_ROUNDS, OPT_STARTS, OPT_CROSS, OPT_PLAIN, OPT_INTERVALS };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -35,6 +35,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_ROUNDS:
         args->n_rounds = (int32_t)cs__option_int(state, arg, 1, 20, "rounds");
+        return 0;
+    case OPT_STARTS:
+        args->n_starts = (int32_t)cs__option_int(state, arg, 1, 1000, "starts");
         return 0;
     case OPT_CROSS:
         args->cross_validate = true;
@@ -75,6 +78,8 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
         SHARED_OPTIONS,
         {"output", 'o', "DIR", 0, "Write fitted catalogue files (chips.yaml, software.yaml) there", 0},
         {"rounds", OPT_ROUNDS, "N", 0, "Simulate and fit so many times (2)", 0},
+        {"starts", OPT_STARTS, "N", 0,
+         "Fit from so many places, drawn from what the figures are drawn to, and keep the best (1)", 0},
         {"cross-validate", OPT_CROSS, NULL, 0, "Predict each group with figures fitted without it", 0},
         {0}};
     static const struct argp_child children[] = {{&cs__output_argp, 0, NULL, 0}, {0}};
@@ -101,6 +106,7 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
         NULL,
         NULL};
     args->n_rounds = 2;
+    args->n_starts = 1;
     cs__parse(calibrate ? &calibrate_argp : &validate_argp,
               calibrate ? "clustersim calibrate" : "clustersim validate", argc, argv, args);
 }
@@ -209,9 +215,12 @@ static cs_status write_files(const struct cs__validate_args *args, const struct 
         CS_TRY(cs_outfile_commit(&svg, err));
     }
     if (args->markdown) {
-        char rounds[32] = "";
+        char rounds[64] = "";
+        char starts[32] = "";
         if (strcmp(command, "calibrate") == 0) {
-            (void)snprintf(rounds, sizeof rounds, " --rounds %d", (int)args->n_rounds);
+            (void)snprintf(starts, sizeof starts, " --starts %d", (int)args->n_starts);
+            (void)snprintf(rounds, sizeof rounds, " --rounds %d%s", (int)args->n_rounds,
+                           args->n_starts > 1 ? starts : "");
         }
         (void)snprintf(text, sizeof text, "clustersim %s %.200s%s%s --markdown %.200s", command, args->cases,
                        rounds, args->cross_validate ? " --cross-validate" : "", args->markdown);

@@ -16,6 +16,7 @@ struct cs__validate_args {
     const char *catalogue; /* calibrate: folder for the fitted files */
     int32_t n_workers;
     int32_t n_rounds;
+    int32_t n_starts;
     bool cross_validate;
 };
 void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc, char **argv);

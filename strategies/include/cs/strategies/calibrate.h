@@ -49,6 +49,7 @@ struct cs_calibration {
 struct cs_calibrate_options {
     struct cs_validate_options validate;
     int32_t n_rounds; /* simulate, fit; 0 = 3 */
+    int32_t n_starts; /* of the first fit: the priors, and others drawn from them; 0 = 1 */
     bool cross_validate;
     void (*say)(void *context, const char *line); /* progress, may be NULL */
     void *say_context;
