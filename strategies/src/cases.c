@@ -247,6 +247,7 @@ static void read_flags(struct reader *r)
     t->bucket_bytes = overlap ? 64e6 : ONE_BUCKET_BYTES;
     t->scatter_messages = software->scatter_messages;
     t->blocking_sends = software->blocking_sends;
+    t->separate_casts = software->separate_casts;
     t->clip_gradient = true;
     t->optimizer = CS_OPT_ADAMW;
     bool fused = software->overlap_tensor_parallel || strcmp(text(r, "fused_tp_comm"), "y") == 0;

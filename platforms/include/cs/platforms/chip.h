@@ -71,6 +71,7 @@ struct cs_chip {
                                      that much slower */
     double kernel_overhead_s;     /* fixed cost of one kernel on the device */
     double host_launch_s;         /* host's time to launch one kernel: a shorter kernel waits for it */
+    bool launches_block;          /* the host waits for each kernel before it launches the next */
     double collective_overhead_s; /* fixed cost of one collective or point-to-point operation */
     double reserved_bytes;        /* runtime's own share of the memory */
     double max_power_w;
