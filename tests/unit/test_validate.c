@@ -211,7 +211,7 @@ START_TEST(calibration_finds_a_figure_again)
     ck_assert_ok(load_text(&cases, cs_strbuf_str(&text), &err), &err);
     struct cs_case_run *runs = CS_ARENA_NEW(&arena, struct cs_case_run, cases.n + 1);
     struct cs_calibrate_options options = {
-        .validate = {.n_workers = 1}, .n_rounds = 2, .cross_validate = true};
+        .validate = {.n_workers = 1}, .n_rounds = 2, .n_starts = 3, .cross_validate = true};
     double *place = &cs_testbed_chip(&bed, "h100")->opkind_peak_frac[CS_OPKIND_MATMUL];
     *place = truth;
     ck_assert_ok(cs_validate_run(&cases, &bed, &options.validate, runs, &err), &err);
