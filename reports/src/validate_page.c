@@ -231,4 +231,7 @@ void cs_report_validate_markdown(FILE *out, const struct cs_validate_report *rep
     if (report->calibration) {
         figures_table(out, report->calibration);
     }
+    if (report->links) {
+        cs_report_links_markdown(out, report->links);
+    }
 }

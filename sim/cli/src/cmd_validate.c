@@ -6,7 +6,17 @@
 #include <math.h>
 #include <string.h>
 
-enum { OPT_SVG = 1, OPT_MARKDOWN, OPT_WORKERS, OPT_ROUNDS, OPT_STARTS, OPT_CROSS, OPT_PLAIN, OPT_INTERVALS };
+enum {
+    OPT_SVG = 1,
+    OPT_MARKDOWN,
+    OPT_WORKERS,
+    OPT_ROUNDS,
+    OPT_STARTS,
+    OPT_CROSS,
+    OPT_PLAIN,
+    OPT_INTERVALS,
+    OPT_COLLECTIVES
+};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -39,6 +49,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_STARTS:
         args->n_starts = (int32_t)cs__option_int(state, arg, 1, 1000, "starts");
         return 0;
+    case OPT_COLLECTIVES:
+        args->collectives = arg;
+        return 0;
     case OPT_CROSS:
         args->cross_validate = true;
         return 0;
@@ -49,7 +62,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->cases = arg;
         return 0;
     case ARGP_KEY_END:
-        if (!args->cases) {
+        if (!args->cases && !args->collectives) {
             argp_error(state, "no file of cases given");
         }
         return 0;
@@ -80,6 +93,8 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
         {"rounds", OPT_ROUNDS, "N", 0, "Simulate and fit so many times (2)", 0},
         {"starts", OPT_STARTS, "N", 0,
          "Fit from so many places, drawn from what the figures are drawn to, and keep the best (1)", 0},
+        {"collectives", OPT_COLLECTIVES, "FILE", 0,
+         "Fit the links inside servers to measured collectives, with CASES.csv or alone", 0},
         {"cross-validate", OPT_CROSS, NULL, 0, "Predict each group with figures fitted without it", 0},
         {0}};
     static const struct argp_child children[] = {{&cs__output_argp, 0, NULL, 0}, {0}};
@@ -96,7 +111,7 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
     static const struct argp calibrate_argp = {
         calibrate_options,
         parse,
-        "CASES.csv\n--profile DIR --chip NAME",
+        "CASES.csv\n--collectives FILE\n--profile DIR --chip NAME",
         "Fit figures of chips and of training software to published runs, and say which of them the runs "
         "determine.\v"
         "With --profile, fit a chip to the kernels of profiler output instead: `clustersim calibrate "
@@ -222,8 +237,10 @@ static cs_status write_files(const struct cs__validate_args *args, const struct 
             (void)snprintf(rounds, sizeof rounds, " --rounds %d%s", (int)args->n_rounds,
                            args->n_starts > 1 ? starts : "");
         }
-        (void)snprintf(text, sizeof text, "clustersim %s %.200s%s%s --markdown %.200s", command, args->cases,
-                       rounds, args->cross_validate ? " --cross-validate" : "", args->markdown);
+        (void)snprintf(text, sizeof text, "clustersim %s %.150s%s%s%s%.150s --markdown %.150s", command,
+                       args->cases, rounds, args->cross_validate ? " --cross-validate" : "",
+                       args->collectives ? " --collectives " : "", args->collectives ? args->collectives : "",
+                       args->markdown);
         CS_TRY(cs_outfile_open(&page, args->markdown, err));
         cs_report_validate_markdown(page.stream, report, text);
         CS_TRY(cs_outfile_commit(&page, err));
@@ -236,7 +253,8 @@ out:
 }
 
 cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__validate_args *args,
-                           const char *command, const struct cs_calibration *calibration, struct cs_err *err)
+                           const char *command, const struct cs_calibration *calibration,
+                           const struct cs_link_fits *links, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_errors errors = {0};
@@ -257,13 +275,18 @@ cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__valid
                                         .runs = bench->runs,
                                         .errors = &errors,
                                         .calibration = calibration,
-                                        .held_out = held_out.n_sets ? &held_out : NULL};
+                                        .held_out = held_out.n_sets ? &held_out : NULL,
+                                        .links = links};
     if (cs__wants_text(&args->output)) {
         if (calibration) {
             cs_report_calibrate_text(stdout, calibration);
             (void)fputc('\n', stdout);
         }
         cs_report_validate_text(stdout, &report);
+        if (links) {
+            (void)fputc('\n', stdout);
+            cs_report_links_text(stdout, links);
+        }
     }
     CS_TRY(cs__write_json(&args->output, args->output.json ? cs_report_validate_json(&report, &origin) : NULL,
                           err));
@@ -288,7 +311,7 @@ int cs__cmd_validate(int argc, char **argv)
     cs__catch_signals();
     CS_TRY(cs_validate_run(&bench.cases, &bench.bed, &bench.options, bench.runs, &err));
     cs__progress_end(&bench.progress);
-    CS_TRY(cs__bench_report(&bench, &args, "validate", NULL, &err));
+    CS_TRY(cs__bench_report(&bench, &args, "validate", NULL, NULL, &err));
 out:
     cs__bench_release(&bench);
     return st == CS_OK ? 0 : cs__fail(&err);
