@@ -320,6 +320,32 @@ START_TEST(collectives_give_a_link_again)
 }
 END_TEST
 
+START_TEST(doubts_belong_to_cases)
+{
+    struct cs_err err = {0};
+    struct cs_cases cases = {0};
+    ck_assert_ok(load_text(&cases,
+                           HEADER "a,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,nobody,\n"
+                                  "b,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,nobody,\n",
+                           &err),
+                 &err);
+    write_file("id,reason\nb,\"measured twice, 1 s and 2 s\"\n");
+    ck_assert_ok(cs_cases_doubt(&cases, FILE_NAME, &err), &err);
+    ck_assert_ptr_null(case_of(&cases, "a")->doubt);
+    ck_assert_str_eq(case_of(&cases, "b")->doubt, "measured twice, 1 s and 2 s");
+    write_file("id,reason\na,x\nc,x\n");
+    ck_assert_int_eq(cs_cases_doubt(&cases, FILE_NAME, &err), CS_E_INPUT);
+    ck_assert_int_eq(err.line, 3);
+    write_file("id,reason\na,\n");
+    ck_assert_int_eq(cs_cases_doubt(&cases, FILE_NAME, &err), CS_E_INPUT);
+    cs_cases_release(&cases);
+    ck_assert_ok(cs_cases_load(&cases, RUNS, &softwares, &err), &err);
+    ck_assert_ok(cs_cases_doubt(&cases, CS_TEST_SOURCE_DIR "/tests/data/measured/doubts.csv", &err), &err);
+    cs_cases_release(&cases);
+    ck_assert_int_eq(unlink(FILE_NAME), 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("validate");
@@ -327,6 +353,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, published_rows_become_cases);
     tcase_add_test(tcase, rows_that_cannot_run_say_why);
+    tcase_add_test(tcase, doubts_belong_to_cases);
     tcase_add_loop_test(tcase, bad_files_are_refused_at_their_line, 0, CS_COUNT(bad));
     tcase_add_test(tcase, errors_are_as_defined);
     tcase_add_test(tcase, software_is_written_as_it_is_read);

@@ -15,7 +15,8 @@ enum {
     OPT_CROSS,
     OPT_PLAIN,
     OPT_INTERVALS,
-    OPT_COLLECTIVES
+    OPT_COLLECTIVES,
+    OPT_DOUBTS
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -52,6 +53,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_COLLECTIVES:
         args->collectives = arg;
         return 0;
+    case OPT_DOUBTS:
+        args->doubts = arg;
+        return 0;
     case OPT_CROSS:
         args->cross_validate = true;
         return 0;
@@ -72,7 +76,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 #define SHARED_OPTIONS                                                                                       \
-    {"svg", OPT_SVG, "FILE", 0, "Write simulated over measured times as a drawing", 0},                      \
+    {"doubts", OPT_DOUBTS, "FILE", 0, "List in the page why measurements are doubtful: columns id, reason",  \
+     0},                                                                                                     \
+        {"svg", OPT_SVG, "FILE", 0, "Write simulated over measured times as a drawing", 0},                  \
         {"markdown", OPT_MARKDOWN, "FILE", 0, "Write the whole report as a page", 0},                        \
     {                                                                                                        \
         "workers", OPT_WORKERS, "N", 0, "Worker processes; one a processor without it", 0                    \
@@ -152,6 +158,9 @@ cs_status cs__bench_load(struct cs__bench *bench, const struct cs__validate_args
         forget_figures(&bench->softwares);
     }
     CS_TRY(cs_cases_load(&bench->cases, args->cases, &bench->softwares, err));
+    if (args->doubts) {
+        CS_TRY(cs_cases_doubt(&bench->cases, args->doubts, err));
+    }
     cs_testbed_init(&bench->bed, bench->hardware.catalogue);
     cs__progress_init(&bench->progress, &args->output);
     bench->runs = cs_calloc((size_t)bench->cases.n + 1, sizeof *bench->runs);
@@ -237,10 +246,11 @@ static cs_status write_files(const struct cs__validate_args *args, const struct 
             (void)snprintf(rounds, sizeof rounds, " --rounds %d%s", (int)args->n_rounds,
                            args->n_starts > 1 ? starts : "");
         }
-        (void)snprintf(text, sizeof text, "clustersim %s %.150s%s%s%s%.150s --markdown %.150s", command,
-                       args->cases, rounds, args->cross_validate ? " --cross-validate" : "",
-                       args->collectives ? " --collectives " : "", args->collectives ? args->collectives : "",
-                       args->markdown);
+        (void)snprintf(
+            text, sizeof text, "clustersim %s %.120s%s%.120s%s%s%s%.120s --markdown %.120s", command,
+            args->cases, args->doubts ? " --doubts " : "", args->doubts ? args->doubts : "", rounds,
+            args->cross_validate ? " --cross-validate" : "", args->collectives ? " --collectives " : "",
+            args->collectives ? args->collectives : "", args->markdown);
         CS_TRY(cs_outfile_open(&page, args->markdown, err));
         cs_report_validate_markdown(page.stream, report, text);
         CS_TRY(cs_outfile_commit(&page, err));

@@ -10,6 +10,7 @@ struct cs__validate_args {
     struct cs__output_args output;
     const char *cases;
     const char *collectives; /* calibrate: measured collectives */
+    const char *doubts;      /* file that says which cases are doubtful */
     const char *svg;
     const char *markdown;
     const char *intervals; /* file for what the errors say of predictions */
