@@ -190,16 +190,33 @@ static bool is_matrix_kind(enum cs_opkind kind)
 /* 16 bytes of a 2-byte type, the least that a tensor core's operands want to be aligned to. */
 #define ALIGNMENT_ELEMENTS 8
 
+#define SPLITS_MAX 4
+
+/* Waves and depth together: when tiles do not fill the cores, libraries share the sum over k among several
+ * cores
+ * ("split-k", "stream-k"), each of which fills and drains its pipeline for a part of the depth. */
+static double tile_ratio(const struct cs_chip *chip, const struct cs_op_cost *cost)
+{
+    int64_t batch = cost->batch > 0 ? cost->batch : 1;
+    double least = INFINITY;
+    for (int32_t split = 1; split <= SPLITS_MAX; split++) {
+        double depth = cost->k > 0 ? 1.0 + chip->matmul_half_depth * split / (double)cost->k : 1.0;
+        double ratio = depth / cs_chip_wave_frac(cost->m, cost->n, batch * split, chip->n_cores);
+        least = ratio < least ? ratio : least;
+        if (depth >= least) {
+            break; /* no wave fraction is above 1 */
+        }
+    }
+    return least;
+}
+
 /* How much longer a matrix product takes than its arithmetic because of its shape. */
 static double shape_ratio(const struct cs_chip *chip, const struct cs_op_cost *cost)
 {
-    int64_t batch = cost->batch > 0 ? cost->batch : 1;
-    double ratio = 1.0 / cs_chip_wave_frac(cost->m, cost->n, batch, chip->n_cores);
-    if (cost->k > 0) {
-        ratio *= 1.0 + chip->matmul_half_depth / (double)cost->k;
-        if (cost->k % ALIGNMENT_ELEMENTS != 0 || cost->n % ALIGNMENT_ELEMENTS != 0) {
-            ratio *= chip->matmul_unaligned_frac;
-        }
+    double ratio = tile_ratio(chip, cost);
+    bool aligned = cost->k % ALIGNMENT_ELEMENTS == 0 && cost->n % ALIGNMENT_ELEMENTS == 0;
+    if (cost->k > 0 && !aligned) {
+        ratio *= chip->matmul_unaligned_frac;
     }
     return ratio;
 }
@@ -236,5 +253,8 @@ double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *co
     double busy_s = arithmetic_s >= memory_s || isnan(arithmetic_s) ? arithmetic_s : memory_s;
     double device_s = busy_s + (double)cost->n_kernels * chip->kernel_overhead_s;
     double host_s = (double)cost->n_kernels * chip->host_launch_s;
+    if (chip->launches_block) {
+        return device_s + host_s;
+    }
     return device_s < host_s ? host_s : device_s;
 }

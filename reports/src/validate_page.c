@@ -154,6 +154,28 @@ static void off_table(FILE *out, const struct cs_validate_report *report)
     }
 }
 
+static void doubts_table(FILE *out, const struct cs_validate_report *report)
+{
+    bool any = false;
+    for (int32_t i = 0; i < report->cases->n; i++) {
+        const struct cs_case *c = &report->cases->items[i];
+        if (!c->doubt) {
+            continue;
+        }
+        if (!any) {
+            (void)fputs("\n## Rows that are doubtful at their source\n\nThey count above like any other.\n\n"
+                        "| case | source | error | why |\n|---|---|---|---|\n",
+                        out);
+        }
+        any = true;
+        (void)fprintf(out, "| %s | %s / %s | ", c->id, c->source_short, c->hardware);
+        if (c->kind == CS_CASE_TIME && report->runs[i].ran) {
+            (void)fprintf(out, "%+.0f %% ", 100 * (report->runs[i].simulated_s / c->measured_s - 1));
+        }
+        (void)fprintf(out, "| %s |\n", c->doubt);
+    }
+}
+
 static void ranks_table(FILE *out, const struct cs_errors *errors)
 {
     (void)fputs(
@@ -227,8 +249,12 @@ void cs_report_validate_markdown(FILE *out, const struct cs_validate_report *rep
     ranks_table(out, report->held_out ? report->held_out : report->errors);
     memory_table(out, report);
     off_table(out, report);
+    doubts_table(out, report);
     refused_table(out, report);
     if (report->calibration) {
         figures_table(out, report->calibration);
+    }
+    if (report->links) {
+        cs_report_links_markdown(out, report->links);
     }
 }

@@ -1,12 +1,15 @@
 /* Fit figures to published runs. */
 #include "calibrate_priv.h"
 
+#include "cs/base/rng.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #define EVALUATIONS 400      /* of the objective with its gradient */
 #define EVALUATIONS_AGAIN 60 /* from an optimum of nearly the same cases */
+#define START_SEED 20240917  /* of the places that a fit with several starts begins at */
 
 /** A calibration under way. */
 struct work {
@@ -30,7 +33,7 @@ static struct cs__variable *new_variable(struct cs__fit *fit, const struct cs__f
 {
     CS_ASSERT(fit->n_variables < CS_FIT_FIGURES_MAX);
     struct cs__variable *v = &fit->variables[fit->n_variables++];
-    *v = (struct cs__variable){.rule = rule};
+    *v = (struct cs__variable){.rule = rule, .kinds = cs__fit_kinds(rule)};
     v->touched = cs_calloc((size_t)fit->cases->n + 1, sizeof *v->touched);
     return v;
 }
@@ -107,10 +110,7 @@ static cs_status simulate(struct work *work, struct cs_case_run *runs, struct cs
     for (int32_t i = 0; i < fit->cases->n; i++) {
         fit->linear[i].usable = wanted[i] && runs[i].ran;
         if (wanted[i]) {
-            const struct cs_case *c = &fit->cases->items[i];
-            const struct cs_server *server = cs_testbed_server(fit->bed, c->server);
-            cs__linear_anchor(&fit->linear[i], &runs[i], cs_testbed_chip(fit->bed, server->chip),
-                              c->software);
+            cs__linear_anchor(&fit->linear[i], &runs[i], fit->chip[i], fit->cases->items[i].software);
         }
     }
     cs__fit_choose(fit, NULL);
@@ -180,6 +180,36 @@ out:
     return st;
 }
 
+/* Minimise from the figures as they are and from n_starts - 1 places drawn from the priors; keep the least.
+ */
+static cs_status minimise_all(struct work *work, double *least, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs__fit *fit = &work->fit;
+    struct cs_rng rng;
+    double z[CS_FIT_FIGURES_MAX];
+    char line[160];
+    cs_rng_init(&rng, START_SEED, 0);
+    CS_TRY(cs__fit_minimise(fit, work->z, EVALUATIONS, least, err));
+    for (int32_t start = 1; start < work->options->n_starts; start++) {
+        double found = 0;
+        for (int32_t v = 0; v < fit->n_variables; v++) {
+            z[v] = cs_rng_normal(&rng);
+        }
+        CS_TRY(cs__fit_minimise(fit, z, EVALUATIONS, &found, err));
+        (void)snprintf(line, sizeof line, "start %d: objective %.3f, least %.3f", (int)start + 1, found,
+                       fmin(found, *least));
+        say(work, line);
+        if (found < *least) {
+            *least = found;
+            memcpy(work->z, z, sizeof z);
+        }
+    }
+    cs__fit_set(fit, work->z);
+out:
+    return st;
+}
+
 static cs_status fit_all(struct work *work, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -195,7 +225,11 @@ static cs_status fit_all(struct work *work, struct cs_err *err)
     cs__fit_choose(fit, NULL);
     for (int32_t round = 0; round < n_rounds; round++) {
         double least = 0;
-        CS_TRY(cs__fit_minimise(fit, work->z, EVALUATIONS, &least, err));
+        if (round == 0) {
+            CS_TRY(minimise_all(work, &least, err));
+        } else {
+            CS_TRY(cs__fit_minimise(fit, work->z, EVALUATIONS, &least, err));
+        }
         (void)snprintf(line, sizeof line, "round %d: %d cases, %d figures, objective %.3f", (int)round + 1,
                        (int)fit->n_used, (int)fit->n_variables, least);
         say(work, line);
@@ -257,6 +291,11 @@ cs_status cs_calibrate(const struct cs_cases *cases, struct cs_testbed *bed, str
     *calibration = (struct cs_calibration){0};
     calibration->predictions = CS_ARENA_NEW(&calibration->arena, struct cs_fit_prediction, cases->n + 1);
     fit->linear = cs_calloc((size_t)cases->n + 1, sizeof *fit->linear);
+    fit->chip = cs_calloc((size_t)cases->n + 1, sizeof *fit->chip);
+    for (int32_t i = 0; i < cases->n; i++) {
+        const struct cs_server *server = cs_testbed_server(bed, cases->items[i].server);
+        fit->chip[i] = server ? cs_testbed_chip(bed, server->chip) : NULL;
+    }
     fit->weight = cs_calloc((size_t)cases->n + 1, sizeof *fit->weight);
     fit->loss = cs_calloc((size_t)cases->n + 1, sizeof *fit->loss);
     fit->used = cs_calloc((size_t)cases->n + 1, sizeof *fit->used);
@@ -270,6 +309,7 @@ out:
         cs_free(fit->variables[v].touched);
     }
     cs_free(fit->linear);
+    cs_free(fit->chip);
     cs_free(fit->weight);
     cs_free(fit->loss);
     cs_free(fit->used);

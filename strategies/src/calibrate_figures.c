@@ -51,10 +51,10 @@ const struct cs__generation cs__generations[] = {
 };
 const int32_t cs__n_generations = CS_COUNT(cs__generations);
 
-/* Programs on one chip run the same matrix kernels: 5 % apart at most times. What they fuse and overlap, and
+/* Programs on one chip run the same matrix kernels: 6 % apart at most times. What they fuse and overlap, and
  * how fast their hosts are, differs more. */
 const struct cs__fit_rule cs__software_rules[CS_N_SOFTWARE_FIGURES] = {
-    [CS_SOFTWARE_KERNEL_TIME] = {"kernel_time", 0.6, 1.6, 1.0, 0.05, {0}},
+    [CS_SOFTWARE_KERNEL_TIME] = {"kernel_time", 0.6, 1.6, 1.0, 0.06, {0}},
     [CS_SOFTWARE_POINTWISE_TRAFFIC] = {"pointwise_traffic", 0.4, 4.0, 1.0, 0.25, {0}},
     [CS_SOFTWARE_ATTENTION_TIME] = {"attention_time", 0.4, 4.0, 1.0, 0.3, {0}},
     [CS_SOFTWARE_HOST_LAUNCH] = {"host_launch", 0.3, 3.0, 1.0, 0.4, {0}},

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #define RESIDUAL_LOG 0.05 /* size of residuals that the model is expected to leave; larger count linearly */
-#define ROWS_FULL_WEIGHT 50.0 /* a source with more rows on one hardware weighs as this many */
-#define STEP 1e-4             /* of differences, in prior deviations */
+/* A source with more rows on one hardware weighs as this many: runs of one program on one machine share what
+ * the model gets wrong of it, so that hundreds of them say hardly more of the hardware than some ten do. */
+#define ROWS_FULL_WEIGHT 10.0
+#define STEP 1e-4 /* of differences, in prior deviations */
 
 /* ---- variables --------------------------------------------------------------------------------------------
  */
@@ -41,14 +43,36 @@ void cs__fit_set(const struct cs__fit *fit, const double *z)
     }
 }
 
+static bool depends_on(const char *key, int32_t kind)
+{
+    const char *dot = strchr(key, '.');
+    bool matrix = strncmp(key, "matmul_", strlen("matmul_")) == 0;
+    return dot      ? strcmp(dot + 1, cs_opkind_names[kind]) == 0
+           : matrix ? kind <= CS_OPKIND_GROUPED_MATMUL
+                    : true;
+}
+
+unsigned cs__fit_kinds(const struct cs__fit_rule *rule)
+{
+    unsigned kinds = 0;
+    for (int32_t k = 0; k < CS_N_OPKINDS; k++) {
+        bool depends = depends_on(rule->key, k);
+        for (int32_t t = 0; t < CS__TIED_MAX && rule->tied[t]; t++) {
+            depends |= depends_on(rule->tied[t], k);
+        }
+        kinds |= depends ? 1U << k : 0U;
+    }
+    return kinds;
+}
+
 /* ---- which cases ------------------------------------------------------------------------------------------
  */
 
 bool cs__fit_in_generation(const struct cs__fit *fit, const struct cs_case *c, const struct cs__generation *g)
 {
-    const struct cs_server *server = cs_testbed_server(fit->bed, c->server);
-    for (int32_t i = 0; server && g->chips[i]; i++) {
-        if (strcmp(server->chip, g->chips[i]) == 0) {
+    const struct cs_chip *chip = fit->chip[c - fit->cases->items];
+    for (int32_t i = 0; chip && g->chips[i]; i++) {
+        if (strcmp(chip->name, g->chips[i]) == 0) {
             return true;
         }
     }
@@ -108,9 +132,7 @@ void cs__fit_choose(struct cs__fit *fit, const char *without)
 
 double cs__fit_predict_s(const struct cs__fit *fit, int32_t index)
 {
-    const struct cs_case *c = &fit->cases->items[index];
-    const struct cs_server *server = cs_testbed_server(fit->bed, c->server);
-    return cs__linear_time_s(&fit->linear[index], cs_testbed_chip(fit->bed, server->chip), c->software);
+    return cs__linear_time_s(&fit->linear[index], fit->chip[index], fit->cases->items[index].software);
 }
 
 static double residual(const struct cs__fit *fit, int32_t index)
@@ -118,10 +140,18 @@ static double residual(const struct cs__fit *fit, int32_t index)
     return log(cs__fit_predict_s(fit, index) / fit->cases->items[index].measured_s) / RESIDUAL_LOG;
 }
 
-/* Huber's loss: x^2 up to 1, then linear. */
-static double loss(const struct cs__fit *fit, int32_t index)
+/* When only this variable has moved since residual(). */
+static double residual_again(const struct cs__fit *fit, int32_t index, const struct cs__variable *variable)
 {
-    double a = fabs(residual(fit, index));
+    const struct cs_case *c = &fit->cases->items[index];
+    double time_s = cs__linear_again_s(&fit->linear[index], fit->chip[index], c->software, variable->kinds);
+    return log(time_s / c->measured_s) / RESIDUAL_LOG;
+}
+
+/* Huber's loss: x^2 up to 1, then linear. */
+static double loss(const struct cs__fit *fit, int32_t index, double residual)
+{
+    double a = fabs(residual);
     return fit->weight[index] * (a <= 1 ? a * a : 2 * a - 1);
 }
 
@@ -132,8 +162,9 @@ static double objective(unsigned n, const double *z, double *gradient, void *con
     double sum = 0;
     cs__fit_set(fit, z);
     for (int32_t i = 0; i < fit->n_used; i++) {
-        fit->loss[fit->used[i]] = loss(fit, fit->used[i]);
-        sum += fit->loss[fit->used[i]];
+        int32_t c = fit->used[i];
+        fit->loss[c] = loss(fit, c, residual(fit, c));
+        sum += fit->loss[c];
     }
     for (unsigned v = 0; v < n; v++) {
         sum += z[v] * z[v];
@@ -143,7 +174,8 @@ static double objective(unsigned n, const double *z, double *gradient, void *con
         double rise = 0;
         set_one(variable, z[v] + STEP);
         for (int32_t i = 0; i < variable->n_touched; i++) {
-            rise += loss(fit, variable->touched[i]) - fit->loss[variable->touched[i]];
+            int32_t c = variable->touched[i];
+            rise += loss(fit, c, residual_again(fit, c, variable)) - fit->loss[c];
         }
         set_one(variable, z[v]);
         gradient[v] = rise / STEP + 2 * z[v];
@@ -197,7 +229,7 @@ void cs__fit_deviation(struct cs__fit *fit, const double *z, double *deviation)
         set_one(variable, z[v] - STEP); /* downwards: figures at their upper bound move as well */
         for (int32_t i = 0; i < variable->n_touched; i++) {
             int32_t c = variable->touched[i];
-            slope[(int64_t)c * n + v] = (fit->loss[c] - residual(fit, c)) / STEP;
+            slope[(int64_t)c * n + v] = (fit->loss[c] - residual_again(fit, c, variable)) / STEP;
         }
         set_one(variable, z[v]);
     }

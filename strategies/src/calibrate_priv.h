@@ -38,16 +38,18 @@ struct cs__variable {
     const struct cs_software *software;      /* of a software's figure */
     int32_t *touched;                        /* cases of the fit that depend on it */
     int32_t n_touched;
+    unsigned kinds; /* of work whose time depends on it; links always may */
 };
 
 struct cs__fit {
     const struct cs_cases *cases;
     struct cs_testbed *bed;
     struct cs_softwares *softwares;
-    struct cs__linear *linear; /* one a case */
-    double *weight;            /* one a case */
-    double *loss;              /* one a case: of the last objective */
-    int32_t *used;             /* cases in this fit */
+    struct cs__linear *linear;   /* one a case */
+    const struct cs_chip **chip; /* one a case: of the testbed, NULL = unknown hardware */
+    double *weight;              /* one a case */
+    double *loss;                /* one a case: of the last objective */
+    int32_t *used;               /* cases in this fit */
     int32_t n_used;
     struct cs__variable variables[CS_FIT_FIGURES_MAX];
     int32_t n_variables;
@@ -63,6 +65,8 @@ void cs__fit_choose(struct cs__fit *fit, const char *without);
 void cs__fit_set(const struct cs__fit *fit, const double *z);
 /** Step time of a case at the figures as they are, seconds. */
 double cs__fit_predict_s(const struct cs__fit *fit, int32_t index);
+/** Which kinds of work a figure changes, by its key (cs__linear_again_s). */
+unsigned cs__fit_kinds(const struct cs__fit_rule *rule);
 /** Minimise from z on; the figures are set to the result. */
 CS_MUST_CHECK cs_status cs__fit_minimise(struct cs__fit *fit, double *z, int32_t n_evaluations, double *least,
                                          struct cs_err *err);

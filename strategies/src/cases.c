@@ -247,6 +247,7 @@ static void read_flags(struct reader *r)
     t->bucket_bytes = overlap ? 64e6 : ONE_BUCKET_BYTES;
     t->scatter_messages = software->scatter_messages;
     t->blocking_sends = software->blocking_sends;
+    t->separate_casts = software->separate_casts;
     t->clip_gradient = true;
     t->optimizer = CS_OPT_ADAMW;
     bool fused = software->overlap_tensor_parallel || strcmp(text(r, "fused_tp_comm"), "y") == 0;
@@ -447,4 +448,30 @@ void cs_cases_release(struct cs_cases *cases)
 {
     cs_arena_release(&cases->arena);
     *cases = (struct cs_cases){0};
+}
+
+cs_status cs_cases_doubt(struct cs_cases *cases, const char *path, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs__csv csv = {0};
+    CS_TRY(cs__csv_load(&csv, path, err));
+    for (int32_t i = 0; i < csv.n_rows; i++) {
+        const char *id = cs__csv_text(&csv, i, "id");
+        const char *reason = cs__csv_text(&csv, i, "reason");
+        struct cs_loc loc = {path, csv.rows[i].line, 0};
+        int32_t k = 0;
+        while (k < cases->n && strcmp(cases->items[k].id, id) != 0) {
+            k++;
+        }
+        if (k == cases->n || !*reason) {
+            st = k == cases->n
+                     ? cs_err_set(err, CS_E_INPUT, loc, "there is no case '%.60s' to doubt", id)
+                     : cs_err_set(err, CS_E_INPUT, loc, "case '%.60s' is doubted without a reason", id);
+            goto out;
+        }
+        cases->items[k].doubt = cs_arena_strdup(&cases->arena, reason);
+    }
+out:
+    cs__csv_release(&csv);
+    return st;
 }

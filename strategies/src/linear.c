@@ -143,11 +143,17 @@ void cs__linear_release(struct cs__linear *l)
     *l = (struct cs__linear){0};
 }
 
-static void kinds_s(const struct cs__linear *l, const struct cs_chip *chip, double work_s[CS_N_OPKINDS])
+/* Of the kinds in the mask; the others stay as they are. */
+static void kinds_s(const struct cs__linear *l, const struct cs_chip *chip, unsigned kinds,
+                    double work_s[CS_N_OPKINDS])
 {
-    memset(work_s, 0, CS_N_OPKINDS * sizeof *work_s);
+    for (int32_t k = 0; k < CS_N_OPKINDS; k++) {
+        work_s[k] = (kinds >> k & 1U) ? 0 : work_s[k];
+    }
     for (int32_t i = 0; i < l->n_ops; i++) {
-        work_s[l->ops[i].kind] += l->n_of[i] * cs_chip_op_time_s(chip, &l->ops[i]);
+        if (kinds >> l->ops[i].kind & 1U) {
+            work_s[l->ops[i].kind] += l->n_of[i] * cs_chip_op_time_s(chip, &l->ops[i]);
+        }
     }
 }
 
@@ -189,7 +195,7 @@ void cs__linear_anchor(struct cs__linear *l, const struct cs_case_run *run, cons
     memset(l->link_part_s, 0, sizeof l->link_part_s);
     l->fixed_s = 0;
     l->usable = run->ran;
-    kinds_s(l, &as, l->work_s);
+    kinds_s(l, &as, CS__KINDS_ALL, l->work_s);
     for (int32_t i = 0; i < l->n_links; i++) {
         l->link_work_s[i] = link_s(&l->links[i], chip, software);
     }
@@ -206,23 +212,44 @@ void cs__linear_anchor(struct cs__linear *l, const struct cs_case_run *run, cons
     }
 }
 
-double cs__linear_time_s(const struct cs__linear *l, const struct cs_chip *chip,
-                         const struct cs_software *software)
+/* Step time when the kinds of work take work_s. */
+static double sum_s(const struct cs__linear *l, const struct cs_chip *chip,
+                    const struct cs_software *software, const double work_s[CS_N_OPKINDS])
 {
-    struct cs_chip as;
-    double work_s[CS_N_OPKINDS];
-    double sum_s = l->fixed_s + software->figure[CS_SOFTWARE_STEP_OVERHEAD];
-    by_software(software, chip, &as);
-    kinds_s(l, &as, work_s);
+    double time_s = l->fixed_s + software->figure[CS_SOFTWARE_STEP_OVERHEAD];
     for (int32_t k = 0; k < CS_N_OPKINDS; k++) {
         if (l->part_s[k] > 0) {
-            sum_s += l->part_s[k] * work_s[k] / l->work_s[k];
+            time_s += l->part_s[k] * work_s[k] / l->work_s[k];
         }
     }
     for (int32_t i = 0; i < l->n_links; i++) {
         if (l->link_part_s[i] > 0) {
-            sum_s += l->link_part_s[i] * link_s(&l->links[i], chip, software) / l->link_work_s[i];
+            time_s += l->link_part_s[i] * link_s(&l->links[i], chip, software) / l->link_work_s[i];
         }
     }
-    return sum_s;
+    return time_s;
+}
+
+double cs__linear_time_s(struct cs__linear *l, const struct cs_chip *chip, const struct cs_software *software)
+{
+    struct cs_chip as;
+    unsigned on_path = 0;
+    by_software(software, chip, &as);
+    for (unsigned k = 0; k < CS_N_OPKINDS; k++) {
+        on_path |= l->part_s[k] > 0 ? 1U << k : 0U;
+    }
+    kinds_s(l, &as, on_path, l->noted_s);
+    l->on_path = on_path;
+    return sum_s(l, chip, software, l->noted_s);
+}
+
+double cs__linear_again_s(const struct cs__linear *l, const struct cs_chip *chip,
+                          const struct cs_software *software, unsigned kinds)
+{
+    struct cs_chip as;
+    double work_s[CS_N_OPKINDS];
+    by_software(software, chip, &as);
+    memcpy(work_s, l->noted_s, sizeof work_s);
+    kinds_s(l, &as, kinds & l->on_path, work_s);
+    return sum_s(l, chip, software, work_s);
 }

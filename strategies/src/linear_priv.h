@@ -32,7 +32,12 @@ struct cs__linear {
     double link_part_s[8];       /* of the critical path, by links[] */
     double link_work_s[8];
     double fixed_s; /* path that depends on nothing that is fitted */
+    /* set by cs__linear_time_s */
+    unsigned on_path; /* mask of the kinds that the path has */
+    double noted_s[CS_N_OPKINDS];
 };
+/** A mask of kinds of work has bit k for kind k. */
+#define CS__KINDS_ALL ((1U << CS_N_OPKINDS) - 1U)
 #define CS__LINKS_MAX 8
 
 /** Collect a case's work. The site is of the case. Errors: those of cs_trace_build and cs_routes_need. */
@@ -42,8 +47,12 @@ void cs__linear_release(struct cs__linear *linear);
 /** Take a simulation made with `chip` (the catalogue's, without the software's changes) and `software`. */
 void cs__linear_anchor(struct cs__linear *linear, const struct cs_case_run *run, const struct cs_chip *chip,
                        const struct cs_software *software);
-/** Step time with other figures, seconds. Pure. */
-double cs__linear_time_s(const struct cs__linear *linear, const struct cs_chip *chip,
+/** Step time with other figures, seconds. Notes the work of each kind for cs__linear_again_s. */
+double cs__linear_time_s(struct cs__linear *linear, const struct cs_chip *chip,
                          const struct cs_software *software);
+/** The same when, since cs__linear_time_s, only figures changed that the work of `kinds` and links depend on.
+ * Pure. */
+double cs__linear_again_s(const struct cs__linear *linear, const struct cs_chip *chip,
+                          const struct cs_software *software, unsigned kinds);
 
 #endif

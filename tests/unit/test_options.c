@@ -247,20 +247,67 @@ START_TEST(test_optimizers)
 }
 END_TEST
 
+/* Is a product of the trace's pass in fp8, and how many casts are there? */
+static void count_fp8(const struct cs_trace *trace, const char *pass, int32_t *n_fp8, int32_t *n_bf16,
+                      double *cast_bytes)
+{
+    const struct cs_block *block = workload_block(trace, 0, pass);
+    *n_fp8 = *n_bf16 = 0;
+    *cast_bytes = 0;
+    for (int32_t i = 0; i < block->n_ops; i++) {
+        const struct cs_op *op = &block->ops[i];
+        if (op->type != CS_OP_COMPUTE) {
+            continue;
+        }
+        const struct cs_op_cost *cost = &trace->costs[op->cost];
+        const char *label = trace->labels[op->label];
+        *n_fp8 += cost->dtype == CS_DTYPE_FP8;
+        *n_bf16 += cost->kind == CS_OPKIND_MATMUL && cost->dtype == CS_DTYPE_BF16;
+        *cast_bytes += strstr(label, ".cast") ? cost->bytes : 0;
+        ck_assert(cost->dtype != CS_DTYPE_FP8 || cost->kind == CS_OPKIND_MATMUL);
+    }
+}
+
 START_TEST(test_fp8)
 {
-    /* Products are in fp8, everything is held in bf16. */
+    /* Products of layers are in fp8, everything is held in bf16, and so is the product of the logits. */
+    int32_t n_fp8 = 0;
+    int32_t n_bf16 = 0;
+    double bytes = 0;
     training.dtype = CS_DTYPE_FP8;
     struct cs_trace *trace = workload_trace(&model, &training, "dp=2");
     ck_assert_double_eq_tol(trace->programs[0].state_bytes, 18 * (double)cs_model_params(&model), 0.5);
-    const struct cs_block *block = workload_block(trace, 0, "forward");
-    for (int32_t i = 0; i < block->n_ops; i++) {
-        const struct cs_op *op = &block->ops[i];
-        if (op->type == CS_OP_COMPUTE) {
-            const struct cs_op_cost *cost = &trace->costs[op->cost];
-            ck_assert_int_eq(cost->dtype, cost->kind == CS_OPKIND_MATMUL ? CS_DTYPE_FP8 : CS_DTYPE_BF16);
-        }
-    }
+    count_fp8(trace, "forward", &n_fp8, &n_bf16, &bytes);
+    ck_assert_int_gt(n_fp8, 0);
+    ck_assert_int_eq(n_fp8 % model.n_layers, 0);
+    ck_assert_int_eq(n_bf16, 1);
+    ck_assert(bytes <= 0); /* the kernels before cast */
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_fp8_separate_casts)
+{
+    int32_t n_fp8 = 0;
+    int32_t n_bf16 = 0;
+    double forward_bytes = 0;
+    double backward_bytes = 0;
+    training.dtype = CS_DTYPE_FP8;
+    training.separate_casts = true;
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=2");
+    count_fp8(trace, "forward", &n_fp8, &n_bf16, &forward_bytes);
+    count_fp8(trace, "backward", &n_fp8, &n_bf16, &backward_bytes);
+    /* Into q, k and v, into the product behind attention, into the MLP: a hidden vector each; and the MLP's
+     * inner one. Read in two bytes, written twice in one. */
+    double tokens = (double)training.seq_length;
+    double inputs = tokens * (3.0 * (double)model.hidden + (double)model.ffn) * model.n_layers;
+    ck_assert_double_eq_tol(forward_bytes, 4 * inputs, 0.5);
+    ck_assert_double_gt(backward_bytes, forward_bytes); /* gradients of q, k and v */
+    cs_trace_free(trace);
+    training.dtype = CS_DTYPE_BF16;
+    trace = workload_trace(&model, &training, "dp=2");
+    count_fp8(trace, "forward", &n_fp8, &n_bf16, &forward_bytes);
+    ck_assert(forward_bytes <= 0);
     cs_trace_free(trace);
 }
 END_TEST
@@ -278,6 +325,7 @@ static Suite *options_suite(void)
     tcase_add_loop_test(c, test_scattered_messages, 0, 3);
     tcase_add_loop_test(c, test_optimizers, 0, 3);
     tcase_add_test(c, test_fp8);
+    tcase_add_test(c, test_fp8_separate_casts);
     suite_add_tcase(suite, c);
     return suite;
 }

@@ -290,6 +290,40 @@ START_TEST(test_op_time_shapes)
 }
 END_TEST
 
+/* One tile of 128 x 256 a core on one core of four, 8192 deep: shared among four cores, each a quarter as
+ * deep. */
+START_TEST(test_op_time_shares_the_depth)
+{
+    struct cs_chip chip = plain_chip();
+    struct cs_op_cost cost = matmul(128, 256, 8192);
+    cost.bytes = 0.0;
+    chip.n_cores = 1.0;
+    double one_core_s = cs_chip_op_time_s(&chip, &cost) - 3e-6;
+    chip.n_cores = 4.0; /* the roof is of all cores: a quarter of it is one core */
+    double shared_s = cs_chip_op_time_s(&chip, &cost) - 3e-6;
+    assert_near(shared_s, one_core_s, 1e-3 * one_core_s);
+    chip.matmul_half_depth = 64.0;
+    /* 64 / 8192 more in one piece, four times that in four: better than three idle cores. */
+    double deep_s = cs_chip_op_time_s(&chip, &cost) - 3e-6;
+    assert_near(deep_s, one_core_s * (1.0 + 4 * 64.0 / 8192.0), 1e-3 * one_core_s);
+    chip.n_cores = 1.0; /* nobody to share with */
+    assert_near(cs_chip_op_time_s(&chip, &cost) - 3e-6, one_core_s * (1.0 + 64.0 / 8192.0),
+                1e-3 * one_core_s);
+}
+END_TEST
+
+START_TEST(test_op_time_blocking_launches)
+{
+    struct cs_chip chip = plain_chip();
+    struct cs_op_cost cost = matmul(6144, 8192, 8192);
+    double device_s = cs_chip_op_time_s(&chip, &cost);
+    chip.host_launch_s = 50e-6;
+    assert_near(cs_chip_op_time_s(&chip, &cost), device_s, 1e-12); /* hidden behind the kernel before */
+    chip.launches_block = true;
+    assert_near(cs_chip_op_time_s(&chip, &cost), device_s + 50e-6, 1e-12);
+}
+END_TEST
+
 START_TEST(test_op_time_monotonic)
 {
     static const int64_t sizes[] = {1, 16, 100, 128, 129, 255, 256, 257, 512, 1000, 1024, 3000, 8192, 20000};
@@ -542,6 +576,8 @@ static Suite *platforms_suite(void)
     tcase_add_test(tcase, test_wave_frac);
     tcase_add_test(tcase, test_op_time_closed_form);
     tcase_add_test(tcase, test_op_time_shapes);
+    tcase_add_test(tcase, test_op_time_shares_the_depth);
+    tcase_add_test(tcase, test_op_time_blocking_launches);
     tcase_add_test(tcase, test_op_time_monotonic);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("topology");

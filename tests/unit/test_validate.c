@@ -1,4 +1,5 @@
 #include "cs/strategies/calibrate.h"
+#include "cs/strategies/collectives.h"
 #include "cs/strategies/errors.h"
 
 #include "cs_test.h"
@@ -211,7 +212,7 @@ START_TEST(calibration_finds_a_figure_again)
     ck_assert_ok(load_text(&cases, cs_strbuf_str(&text), &err), &err);
     struct cs_case_run *runs = CS_ARENA_NEW(&arena, struct cs_case_run, cases.n + 1);
     struct cs_calibrate_options options = {
-        .validate = {.n_workers = 1}, .n_rounds = 2, .cross_validate = true};
+        .validate = {.n_workers = 1}, .n_rounds = 2, .n_starts = 3, .cross_validate = true};
     double *place = &cs_testbed_chip(&bed, "h100")->opkind_peak_frac[CS_OPKIND_MATMUL];
     *place = truth;
     ck_assert_ok(cs_validate_run(&cases, &bed, &options.validate, runs, &err), &err);
@@ -247,6 +248,104 @@ START_TEST(calibration_finds_a_figure_again)
 }
 END_TEST
 
+/* What the catalogue says of links, `fitted on collectives.csv`, comes out of the fit of collectives.csv
+ * again. */
+START_TEST(collectives_give_the_catalogue_s_links)
+{
+    static struct cs_link_fits fits; /* large */
+    struct cs_err err = {0};
+    struct cs_catalogue *catalogue = NULL;
+    struct cs_testbed bed;
+    ck_assert_ok(cs_catalogue_load(CS_TEST_SOURCE_DIR "/platforms/catalogue", &catalogue, &err), &err);
+    cs_testbed_init(&bed, catalogue);
+    ck_assert_ok(cs_collectives_fit(&fits, CS_TEST_SOURCE_DIR "/tests/data/measured/collectives.csv", &bed,
+                                    NULL, &err),
+                 &err);
+    ck_assert_int_eq(fits.n_rows, 178);
+    ck_assert_int_eq(fits.n, 6);
+    for (int32_t i = 0; i < fits.n; i++) {
+        const struct cs_link_fit *f = &fits.items[i];
+        ck_assert_double_eq_tol(f->bytes_per_s / f->catalogue_bytes_per_s, 1, 0.04);
+        ck_assert_double_eq_tol(f->latency_s / f->catalogue_latency_s, 1, 0.05);
+        ck_assert_double_lt(f->error_frac, 0.15);
+        ck_assert(isnan(f->held_out_frac) == (f->n_groups == 1));
+    }
+    cs_testbed_release(&bed);
+    cs_catalogue_free(catalogue);
+}
+END_TEST
+
+/* All-reduces and all-gathers of 8 devices in a ring on links that are a quarter faster and 2 us slower. */
+START_TEST(collectives_give_a_link_again)
+{
+    static struct cs_link_fits fits; /* large */
+    const double bytes_per_s = 1.25 * 231.5e9;
+    const double latency_s = 7.4e-6;
+    struct cs_err err = {0};
+    struct cs_catalogue *catalogue = NULL;
+    struct cs_testbed bed;
+    struct cs_strbuf text = {0};
+    ck_assert_ok(cs_catalogue_load(CS_TEST_SOURCE_DIR "/platforms/catalogue", &catalogue, &err), &err);
+    cs_testbed_init(&bed, catalogue);
+    cs_strbuf_addf(&text, "hardware,n_devices,n_nodes,collective,bytes,busbw_GBps,source\n");
+    for (double bytes = 4194304; bytes < 9e9; bytes *= 2) {
+        for (int32_t kind = 1; kind <= 2; kind++) {
+            double steps = 7 * kind;
+            double time_s = 10e-6 + steps * (latency_s + bytes / 8 / bytes_per_s);
+            double bus = bytes * kind * 7 / 8 / time_s;
+            cs_strbuf_addf(&text, "dgx-a100,8,1,%s,%.0f,%.9g,%s\n", kind == 2 ? "all_reduce" : "all_gather",
+                           bytes, bus / 1e9, kind == 2 ? "one" : "other");
+        }
+    }
+    cs_strbuf_addf(&text, "dgx-a100,16,2,all_reduce,1e9,10,two nodes\nabacus,8,1,all_reduce,1e9,10,x\n");
+    write_file(cs_strbuf_str(&text));
+    ck_assert_ok(cs_collectives_fit(&fits, FILE_NAME, &bed, NULL, &err), &err);
+    ck_assert_int_eq(fits.n, 1);
+    ck_assert_int_eq(fits.n_foreign, 2);
+    ck_assert_int_eq(fits.items[0].n_groups, 2);
+    ck_assert_double_eq_tol(fits.items[0].bytes_per_s / bytes_per_s, 1, 0.01);
+    ck_assert_double_eq_tol(fits.items[0].latency_s / latency_s, 1, 0.05);
+    ck_assert_double_lt(fits.items[0].held_out_frac, 0.02);
+    ck_assert_double_gt(fits.items[0].catalogue_error_frac, 0.1);
+    write_file(
+        "hardware,n_devices,n_nodes,collective,bytes,busbw_GBps,source\ndgx-a100,8,1,all_reduce,x,1,s\n");
+    ck_assert_int_eq(cs_collectives_fit(&fits, FILE_NAME, &bed, NULL, &err), CS_E_INPUT);
+    ck_assert_int_eq(err.line, 2);
+    write_file("hardware,n_devices\n");
+    ck_assert_int_eq(cs_collectives_fit(&fits, FILE_NAME, &bed, NULL, &err), CS_E_INPUT);
+    ck_assert_int_eq(unlink(FILE_NAME), 0);
+    cs_strbuf_release(&text);
+    cs_testbed_release(&bed);
+    cs_catalogue_free(catalogue);
+}
+END_TEST
+
+START_TEST(doubts_belong_to_cases)
+{
+    struct cs_err err = {0};
+    struct cs_cases cases = {0};
+    ck_assert_ok(load_text(&cases,
+                           HEADER "a,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,nobody,\n"
+                                  "b,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,nobody,\n",
+                           &err),
+                 &err);
+    write_file("id,reason\nb,\"measured twice, 1 s and 2 s\"\n");
+    ck_assert_ok(cs_cases_doubt(&cases, FILE_NAME, &err), &err);
+    ck_assert_ptr_null(case_of(&cases, "a")->doubt);
+    ck_assert_str_eq(case_of(&cases, "b")->doubt, "measured twice, 1 s and 2 s");
+    write_file("id,reason\na,x\nc,x\n");
+    ck_assert_int_eq(cs_cases_doubt(&cases, FILE_NAME, &err), CS_E_INPUT);
+    ck_assert_int_eq(err.line, 3);
+    write_file("id,reason\na,\n");
+    ck_assert_int_eq(cs_cases_doubt(&cases, FILE_NAME, &err), CS_E_INPUT);
+    cs_cases_release(&cases);
+    ck_assert_ok(cs_cases_load(&cases, RUNS, &softwares, &err), &err);
+    ck_assert_ok(cs_cases_doubt(&cases, CS_TEST_SOURCE_DIR "/tests/data/measured/doubts.csv", &err), &err);
+    cs_cases_release(&cases);
+    ck_assert_int_eq(unlink(FILE_NAME), 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("validate");
@@ -254,10 +353,13 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, published_rows_become_cases);
     tcase_add_test(tcase, rows_that_cannot_run_say_why);
+    tcase_add_test(tcase, doubts_belong_to_cases);
     tcase_add_loop_test(tcase, bad_files_are_refused_at_their_line, 0, CS_COUNT(bad));
     tcase_add_test(tcase, errors_are_as_defined);
     tcase_add_test(tcase, software_is_written_as_it_is_read);
     tcase_add_test(tcase, calibration_finds_a_figure_again);
+    tcase_add_test(tcase, collectives_give_the_catalogue_s_links);
+    tcase_add_test(tcase, collectives_give_a_link_again);
     suite_add_tcase(suite, tcase);
     return suite;
 }

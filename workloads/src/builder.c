@@ -78,6 +78,7 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
     builder->costing = (struct cs_costing){.sharding = &builder->sharding,
                                            .dtype = cs__storage_dtype(training),
                                            .product_dtype = training->dtype,
+                                           .separate_casts = training->separate_casts,
                                            .gradient_dtype = training->gradient_dtype};
     cs__builder_set_part(builder, 0);
 }

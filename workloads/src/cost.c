@@ -110,6 +110,13 @@ static struct product attention_shape(const struct cs_costing *costing, const st
     return p;
 }
 
+/** fp8 is for the products of layers; those before and behind them (logits) stay in the tensors' type, as
+ *  Megatron-LM and llm-foundry have it: there the layers alone are of Transformer Engine's modules. */
+static enum cs_dtype product_dtype(const struct cs_costing *costing, const struct cs_segment *segment)
+{
+    return segment->is_layer ? costing->product_dtype : costing->dtype;
+}
+
 static struct cs_op_cost matmul_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                      const struct cs_node *node, const struct cs_space *space,
                                      enum cs_pass pass)
@@ -121,10 +128,9 @@ static struct cs_op_cost matmul_cost(const struct cs_costing *costing, const str
     double n = (double)p.n;
     double k = (double)p.k;
     double groups = grouped ? (double)p.batch : 1.0;
-    double operand =
-        (double)cs_dtype_bytes(costing->product_dtype); /* operands; the result is of the tensors' type */
-    struct cs_op_cost cost = {
-        .kind = node->kind, .dtype = costing->product_dtype, .batch = p.batch, .n_kernels = 1};
+    enum cs_dtype dtype = product_dtype(costing, segment);
+    double operand = (double)cs_dtype_bytes(dtype); /* operands; the result is of the tensors' type */
+    struct cs_op_cost cost = {.kind = node->kind, .dtype = dtype, .batch = p.batch, .n_kernels = 1};
     cost.flop = 2 * m * n * k * (double)p.batch;
     cost.bytes = ((m * k + k * n) * operand + m * n * elt) * groups;
     if (grouped) { /* experts need not divide the rows */
@@ -167,7 +173,7 @@ static struct cs_op_cost conv_cost(const struct cs_costing *costing, const struc
     int64_t n = cs__sharding_length(costing->sharding, weight->axes[1], 0);
     double elt = (double)cs_dtype_bytes(costing->dtype);
     struct cs_op_cost cost = {
-        .kind = node->kind, .dtype = costing->product_dtype, .batch = 1, .n_kernels = 1};
+        .kind = node->kind, .dtype = product_dtype(costing, segment), .batch = 1, .n_kernels = 1};
     cost.m = out_size / n;
     cost.n = n;
     cost.k = weights / n;
@@ -307,6 +313,28 @@ static struct cs_op_cost permute_cost(const struct cs_costing *costing, const st
         .n_kernels = 1,
         .flop = elements * (forward ? node->forward_flop_per_elt : node->backward_flop_per_elt),
         .bytes = 2 * (double)local_bytes(costing, rows, space) + n_rows * ROW_INDEX_BYTES + (double)rest};
+}
+
+bool cs__node_casts(const struct cs_costing *costing, const struct cs_segment *segment,
+                    const struct cs_node *node)
+{
+    return costing->separate_casts && cs__node_is_product(node) &&
+           product_dtype(costing, segment) != costing->dtype;
+}
+
+struct cs_op_cost cs__cast_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                const struct cs_node *node, const struct cs_space *space, enum cs_pass pass)
+{
+    struct cs_op_cost product = cs__node_cost(costing, segment, node, space, CS_PASS_FORWARD);
+    int64_t rows = product.m * (product.batch > 0 ? product.batch : 1);
+    int64_t elements = rows * (pass == CS_PASS_FORWARD ? product.k : product.n);
+    int64_t bytes = cs_dtype_bytes(costing->dtype) + 2 * cs_dtype_bytes(costing->product_dtype);
+    return (struct cs_op_cost){.kind = CS_OPKIND_ELEMENTWISE,
+                               .dtype = costing->dtype,
+                               .batch = 1,
+                               .n_kernels = 1,
+                               .flop = 2 * (double)elements, /* the largest so far, and the scaling */
+                               .bytes = (double)elements * (double)bytes};
 }
 
 struct cs_op_cost cs__sort_cost(const struct cs_costing *costing, const struct cs_tensor *rows,

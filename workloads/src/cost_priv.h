@@ -16,9 +16,10 @@ enum cs_pass {
 struct cs_costing {
     const struct cs_sharding *sharding;
     enum cs_dtype dtype;         /* of tensors */
-    enum cs_dtype product_dtype; /* of products with parameters: fp8 when trained in it */
+    enum cs_dtype product_dtype; /* of layers' products with parameters: fp8 when trained in it */
     enum cs_dtype gradient_dtype;
-    double causal_frac; /* share of queries times keys that a fused kernel works on */
+    bool separate_casts; /* operands of products are cast to product_dtype by kernels of their own */
+    double causal_frac;  /* share of queries times keys that a fused kernel works on */
 };
 
 /** Type in which weights and activations are held: bf16 under fp8 training, whose products alone are fp8. */
@@ -34,6 +35,16 @@ int64_t cs__tensor_bytes(const struct cs_costing *costing, const struct cs_tenso
  * products against 2 (Dao, arXiv 2307.08691, section 3.1.2). Memory traffic: every operand read or written
  * once. */
 struct cs_op_cost cs__node_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                const struct cs_node *node, const struct cs_space *space, enum cs_pass pass);
+
+/** Are this node's operands cast to a narrower type by kernels of their own? */
+bool cs__node_casts(const struct cs_costing *costing, const struct cs_segment *segment,
+                    const struct cs_node *node);
+
+/** The cast of its input (CS_PASS_FORWARD) or of its output's gradient (CS_PASS_BACKWARD): read once, written
+ *  twice, as the product of the other pass wants it transposed (Transformer Engine's fp8 products take only
+ *  one order of operands). Weights are left out: they are cast once a step where their casts are kept. */
+struct cs_op_cost cs__cast_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                 const struct cs_node *node, const struct cs_space *space, enum cs_pass pass);
 
 /** Rows of `n_ranks` ranks are put in the order of their experts, or back: whole chunks are read and written.

@@ -97,6 +97,15 @@ static void emit_counts(struct cs_planner *p, struct cs_oplist *list, enum cs_ph
                         "moe.counts", (int64_t)p->builder->strategy.ep * model->n_experts * COUNT_BYTES);
 }
 
+static void emit_cast(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum cs_phase phase,
+                      enum cs_pass pass)
+{
+    const struct cs_node *node = &p->segment->nodes[i];
+    char label[96];
+    cs__emit_compute(p->builder, list, phase, join(node->label, ".cast", label, sizeof label),
+                     cs__cast_cost(&p->builder->costing, p->segment, node, &p->space[i], pass));
+}
+
 static void emit_node_forward(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum cs_phase phase)
 {
     const struct cs_node *node = &p->segment->nodes[i];
@@ -108,6 +117,9 @@ static void emit_node_forward(struct cs_planner *p, struct cs_oplist *list, int3
         emit_exchange(p, list, i, phase);
     } else if (node->exchange == CS_EXCHANGE_OUTPUT) {
         emit_counts(p, list, phase);
+    }
+    if (cs__node_casts(&p->builder->costing, p->segment, node)) {
+        emit_cast(p, list, i, phase, CS_PASS_FORWARD);
     }
     cs__emit_compute(p->builder, list, phase, node->label,
                      cs__node_cost(&p->builder->costing, p->segment, node, &p->space[i], CS_PASS_FORWARD));
@@ -235,6 +247,9 @@ static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int
         }
         emit_gradient_moves(p, list, i);
         return;
+    }
+    if (half != HALF_WEIGHT && cs__node_casts(&builder->costing, p->segment, node)) {
+        emit_cast(p, list, i, CS_PHASE_BACKWARD, CS_PASS_BACKWARD);
     }
     if (input_gradient) {
         cs__emit_compute(builder, list, CS_PHASE_BACKWARD, join(node->label, ".dgrad", label, sizeof label),

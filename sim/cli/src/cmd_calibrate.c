@@ -87,9 +87,32 @@ static void cite(struct cs__bench *bench, const char *cases, const struct cs_cal
     }
 }
 
+/* Collectives without cases. */
+static cs_status links_alone(const struct cs__validate_args *args, struct cs_err *err)
+{
+    static struct cs_link_fits links; /* large */
+    cs_status st = CS_OK;
+    struct cs__hardware hardware = {0};
+    struct cs_testbed bed = {0};
+    struct cs_report_origin origin = cs__origin("calibrate");
+    CS_TRY(cs__hardware_load(&hardware, NULL, err));
+    cs_testbed_init(&bed, hardware.catalogue);
+    CS_TRY(cs_collectives_fit(&links, args->collectives, &bed, cs__simgrid_cfg(), err));
+    if (cs__wants_text(&args->output)) {
+        cs_report_links_text(stdout, &links);
+    }
+    CS_TRY(
+        cs__write_json(&args->output, args->output.json ? cs_report_links_json(&links, &origin) : NULL, err));
+out:
+    cs_testbed_release(&bed);
+    cs__hardware_release(&hardware);
+    return st;
+}
+
 int cs__cmd_calibrate(int argc, char **argv)
 {
     static struct cs_calibration calibration; /* large */
+    static struct cs_link_fits links;
     cs_status st = CS_OK;
     struct cs_err err = {0};
     struct cs__validate_args args = {0};
@@ -98,10 +121,18 @@ int cs__cmd_calibrate(int argc, char **argv)
         return cs__calibrate_profile(argc, argv);
     }
     cs__validate_parse(&args, true, argc, argv);
+    if (!args.cases) {
+        st = links_alone(&args, &err);
+        goto out;
+    }
     CS_TRY(cs__bench_load(&bench, &args, &err));
+    if (args.collectives) {
+        CS_TRY(cs_collectives_fit(&links, args.collectives, &bench.bed, bench.options.simgrid_cfg, &err));
+    }
     cs__catch_signals();
     struct cs_calibrate_options options = {.validate = bench.options,
                                            .n_rounds = args.n_rounds,
+                                           .n_starts = args.n_starts,
                                            .cross_validate = args.cross_validate,
                                            .say = say,
                                            .say_context = &bench.progress};
@@ -113,7 +144,8 @@ int cs__cmd_calibrate(int argc, char **argv)
     }
     CS_TRY(cs_validate_run(&bench.cases, &bench.bed, &bench.options, bench.runs, &err));
     cs__progress_end(&bench.progress);
-    CS_TRY(cs__bench_report(&bench, &args, "calibrate", &calibration, &err));
+    CS_TRY(
+        cs__bench_report(&bench, &args, "calibrate", &calibration, args.collectives ? &links : NULL, &err));
 out:
     cs_calibration_release(&calibration);
     cs__bench_release(&bench);

@@ -6,7 +6,18 @@
 #include <math.h>
 #include <string.h>
 
-enum { OPT_SVG = 1, OPT_MARKDOWN, OPT_WORKERS, OPT_ROUNDS, OPT_CROSS, OPT_PLAIN, OPT_INTERVALS };
+enum {
+    OPT_SVG = 1,
+    OPT_MARKDOWN,
+    OPT_WORKERS,
+    OPT_ROUNDS,
+    OPT_STARTS,
+    OPT_CROSS,
+    OPT_PLAIN,
+    OPT_INTERVALS,
+    OPT_COLLECTIVES,
+    OPT_DOUBTS
+};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -36,6 +47,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_ROUNDS:
         args->n_rounds = (int32_t)cs__option_int(state, arg, 1, 20, "rounds");
         return 0;
+    case OPT_STARTS:
+        args->n_starts = (int32_t)cs__option_int(state, arg, 1, 1000, "starts");
+        return 0;
+    case OPT_COLLECTIVES:
+        args->collectives = arg;
+        return 0;
+    case OPT_DOUBTS:
+        args->doubts = arg;
+        return 0;
     case OPT_CROSS:
         args->cross_validate = true;
         return 0;
@@ -46,7 +66,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->cases = arg;
         return 0;
     case ARGP_KEY_END:
-        if (!args->cases) {
+        if (!args->cases && !args->collectives) {
             argp_error(state, "no file of cases given");
         }
         return 0;
@@ -56,7 +76,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 #define SHARED_OPTIONS                                                                                       \
-    {"svg", OPT_SVG, "FILE", 0, "Write simulated over measured times as a drawing", 0},                      \
+    {"doubts", OPT_DOUBTS, "FILE", 0, "List in the page why measurements are doubtful: columns id, reason",  \
+     0},                                                                                                     \
+        {"svg", OPT_SVG, "FILE", 0, "Write simulated over measured times as a drawing", 0},                  \
         {"markdown", OPT_MARKDOWN, "FILE", 0, "Write the whole report as a page", 0},                        \
     {                                                                                                        \
         "workers", OPT_WORKERS, "N", 0, "Worker processes; one a processor without it", 0                    \
@@ -75,6 +97,10 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
         SHARED_OPTIONS,
         {"output", 'o', "DIR", 0, "Write fitted catalogue files (chips.yaml, software.yaml) there", 0},
         {"rounds", OPT_ROUNDS, "N", 0, "Simulate and fit so many times (2)", 0},
+        {"starts", OPT_STARTS, "N", 0,
+         "Fit from so many places, drawn from what the figures are drawn to, and keep the best (1)", 0},
+        {"collectives", OPT_COLLECTIVES, "FILE", 0,
+         "Fit the links inside servers to measured collectives, with CASES.csv or alone", 0},
         {"cross-validate", OPT_CROSS, NULL, 0, "Predict each group with figures fitted without it", 0},
         {0}};
     static const struct argp_child children[] = {{&cs__output_argp, 0, NULL, 0}, {0}};
@@ -91,7 +117,7 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
     static const struct argp calibrate_argp = {
         calibrate_options,
         parse,
-        "CASES.csv\n--profile DIR --chip NAME",
+        "CASES.csv\n--collectives FILE\n--profile DIR --chip NAME",
         "Fit figures of chips and of training software to published runs, and say which of them the runs "
         "determine.\v"
         "With --profile, fit a chip to the kernels of profiler output instead: `clustersim calibrate "
@@ -101,6 +127,7 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
         NULL,
         NULL};
     args->n_rounds = 2;
+    args->n_starts = 1;
     cs__parse(calibrate ? &calibrate_argp : &validate_argp,
               calibrate ? "clustersim calibrate" : "clustersim validate", argc, argv, args);
 }
@@ -131,6 +158,9 @@ cs_status cs__bench_load(struct cs__bench *bench, const struct cs__validate_args
         forget_figures(&bench->softwares);
     }
     CS_TRY(cs_cases_load(&bench->cases, args->cases, &bench->softwares, err));
+    if (args->doubts) {
+        CS_TRY(cs_cases_doubt(&bench->cases, args->doubts, err));
+    }
     cs_testbed_init(&bench->bed, bench->hardware.catalogue);
     cs__progress_init(&bench->progress, &args->output);
     bench->runs = cs_calloc((size_t)bench->cases.n + 1, sizeof *bench->runs);
@@ -209,12 +239,18 @@ static cs_status write_files(const struct cs__validate_args *args, const struct 
         CS_TRY(cs_outfile_commit(&svg, err));
     }
     if (args->markdown) {
-        char rounds[32] = "";
+        char rounds[64] = "";
+        char starts[32] = "";
         if (strcmp(command, "calibrate") == 0) {
-            (void)snprintf(rounds, sizeof rounds, " --rounds %d", (int)args->n_rounds);
+            (void)snprintf(starts, sizeof starts, " --starts %d", (int)args->n_starts);
+            (void)snprintf(rounds, sizeof rounds, " --rounds %d%s", (int)args->n_rounds,
+                           args->n_starts > 1 ? starts : "");
         }
-        (void)snprintf(text, sizeof text, "clustersim %s %.200s%s%s --markdown %.200s", command, args->cases,
-                       rounds, args->cross_validate ? " --cross-validate" : "", args->markdown);
+        (void)snprintf(
+            text, sizeof text, "clustersim %s %.120s%s%.120s%s%s%s%.120s --markdown %.120s", command,
+            args->cases, args->doubts ? " --doubts " : "", args->doubts ? args->doubts : "", rounds,
+            args->cross_validate ? " --cross-validate" : "", args->collectives ? " --collectives " : "",
+            args->collectives ? args->collectives : "", args->markdown);
         CS_TRY(cs_outfile_open(&page, args->markdown, err));
         cs_report_validate_markdown(page.stream, report, text);
         CS_TRY(cs_outfile_commit(&page, err));
@@ -227,7 +263,8 @@ out:
 }
 
 cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__validate_args *args,
-                           const char *command, const struct cs_calibration *calibration, struct cs_err *err)
+                           const char *command, const struct cs_calibration *calibration,
+                           const struct cs_link_fits *links, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_errors errors = {0};
@@ -248,13 +285,18 @@ cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__valid
                                         .runs = bench->runs,
                                         .errors = &errors,
                                         .calibration = calibration,
-                                        .held_out = held_out.n_sets ? &held_out : NULL};
+                                        .held_out = held_out.n_sets ? &held_out : NULL,
+                                        .links = links};
     if (cs__wants_text(&args->output)) {
         if (calibration) {
             cs_report_calibrate_text(stdout, calibration);
             (void)fputc('\n', stdout);
         }
         cs_report_validate_text(stdout, &report);
+        if (links) {
+            (void)fputc('\n', stdout);
+            cs_report_links_text(stdout, links);
+        }
     }
     CS_TRY(cs__write_json(&args->output, args->output.json ? cs_report_validate_json(&report, &origin) : NULL,
                           err));
@@ -279,7 +321,7 @@ int cs__cmd_validate(int argc, char **argv)
     cs__catch_signals();
     CS_TRY(cs_validate_run(&bench.cases, &bench.bed, &bench.options, bench.runs, &err));
     cs__progress_end(&bench.progress);
-    CS_TRY(cs__bench_report(&bench, &args, "validate", NULL, &err));
+    CS_TRY(cs__bench_report(&bench, &args, "validate", NULL, NULL, &err));
 out:
     cs__bench_release(&bench);
     return st == CS_OK ? 0 : cs__fail(&err);

@@ -9,6 +9,8 @@
 struct cs__validate_args {
     struct cs__output_args output;
     const char *cases;
+    const char *collectives; /* calibrate: measured collectives */
+    const char *doubts;      /* file that says which cases are doubtful */
     const char *svg;
     const char *markdown;
     const char *intervals; /* file for what the errors say of predictions */
@@ -16,6 +18,7 @@ struct cs__validate_args {
     const char *catalogue; /* calibrate: folder for the fitted files */
     int32_t n_workers;
     int32_t n_rounds;
+    int32_t n_starts;
     bool cross_validate;
 };
 void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc, char **argv);
@@ -37,9 +40,9 @@ struct cs__bench {
 CS_MUST_CHECK cs_status cs__bench_load(struct cs__bench *bench, const struct cs__validate_args *args,
                                        struct cs_err *err);
 void cs__bench_release(struct cs__bench *bench);
-/** Write everything that was asked for; `calibration` may be NULL. */
+/** Write everything that was asked for; `calibration` and `links` may be NULL. */
 CS_MUST_CHECK cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__validate_args *args,
                                          const char *command, const struct cs_calibration *calibration,
-                                         struct cs_err *err);
+                                         const struct cs_link_fits *links, struct cs_err *err);
 
 #endif

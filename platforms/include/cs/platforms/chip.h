@@ -71,6 +71,7 @@ struct cs_chip {
                                      that much slower */
     double kernel_overhead_s;     /* fixed cost of one kernel on the device */
     double host_launch_s;         /* host's time to launch one kernel: a shorter kernel waits for it */
+    bool launches_block;          /* the host waits for each kernel before it launches the next */
     double collective_overhead_s; /* fixed cost of one collective or point-to-point operation */
     double reserved_bytes;        /* runtime's own share of the memory */
     double max_power_w;
@@ -127,14 +128,15 @@ void cs_chip_write(const struct cs_chip *chip, const char *const *sources, FILE 
 bool cs_chip_has_dtype(const struct cs_chip *chip, enum cs_dtype dtype);
 
 /** Time of one operator on a chip, seconds: a roofline, with the host as a third limit.
- *    time       = max(max(arithmetic, memory) + kernels x kernel_overhead, kernels x host_launch)
- *    arithmetic = flop x shape / (peak of the dtype x efficiency of the kind x wave and tile efficiency)
- *    memory     = bytes / (memory bandwidth x memory efficiency of the kind)
- *    shape      = (1 + half_depth / k) x (unaligned, if k or n is no multiple of 8)
- *  (Williams, Waterman, Patterson, CACM 52(4), 2009; tiles, waves and alignment: NVIDIA, Matrix
- * Multiplication Background User's Guide.) Wave and tile efficiency and shape are for matmul, batch-matmul
- * and grouped-matmul with a shape, else 1. Vector kinds in a dtype the vector units lack compute in fp32. NaN
- *  when a figure that is needed was not found. An operator with a fixed_s takes that. Pure. */
+ *    time       = max(max(arithmetic, memory) + kernels x kernel_overhead, kernels x host_launch), or the sum
+ * of both where launches block arithmetic = flop x shape / (peak of the dtype x efficiency of the kind x wave
+ * and tile efficiency) memory     = bytes / (memory bandwidth x memory efficiency of the kind) shape      =
+ * (1 + splits x half_depth / k) x (unaligned, if k or n is no multiple of 8), with the number of splits of k,
+ * 1 to 4, that is best together with the waves of batch x splits products (Williams, Waterman, Patterson,
+ * CACM 52(4), 2009; tiles, waves and alignment: NVIDIA, Matrix Multiplication Background User's Guide.) Wave
+ * and tile efficiency and shape are for matmul, batch-matmul and grouped-matmul with a shape, else 1. Vector
+ * kinds in a dtype the vector units lack compute in fp32. NaN when a figure that is needed was not found. An
+ * operator with a fixed_s takes that. Pure. */
 double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *cost);
 /** Useful share of the matrix cores' work: the product is cut into output tiles, one core computes a tile
  *  at a time, and a tile at the edge or a core in the last wave costs as much as a full one:

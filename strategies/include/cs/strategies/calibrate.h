@@ -6,7 +6,7 @@
  * share their efficiencies; programs that ran on several generations tie these together, so everything is
  * fitted at once. Objective: twice the negative logarithm of the posterior, with Huber's loss of
  * log(predicted / measured) (5 % and more count linearly), normal priors, sources with many rows weighed as
- * 50 rows; minimised by NLopt's LD_SLSQP on the linearised critical path (linear_priv.h), which is simulated
+ * 10; minimised by NLopt's LD_SLSQP on the linearised critical path (linear_priv.h), which is simulated
  * again in every round.
  */
 #ifndef CS_STRATEGIES_CALIBRATE_H
@@ -49,6 +49,7 @@ struct cs_calibration {
 struct cs_calibrate_options {
     struct cs_validate_options validate;
     int32_t n_rounds; /* simulate, fit; 0 = 3 */
+    int32_t n_starts; /* of the first fit: the priors, and others drawn from them; 0 = 1 */
     bool cross_validate;
     void (*say)(void *context, const char *line); /* progress, may be NULL */
     void *say_context;

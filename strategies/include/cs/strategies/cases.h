@@ -41,6 +41,7 @@ struct cs_case {
     struct cs_training training;
     struct cs_strategy strategy;
     const char *problem;     /* NULL, or why the row cannot be run */
+    const char *doubt;       /* NULL, or why the measurement is doubtful; it counts like any other */
     const char *assumptions; /* what the row left open, "" = nothing */
 };
 
@@ -58,6 +59,9 @@ struct cs_cases {
  * (unknown hardware, a strategy that the rules refuse) is a case with a problem, not an error. */
 CS_MUST_CHECK cs_status cs_cases_load(struct cs_cases *cases, const char *path,
                                       const struct cs_softwares *softwares, struct cs_err *err);
+/** Read why measurements are doubtful (columns id, reason) into the cases. CS_E_INPUT with file and line for
+ * an unknown case or an empty reason. */
+CS_MUST_CHECK cs_status cs_cases_doubt(struct cs_cases *cases, const char *path, struct cs_err *err);
 void cs_cases_release(struct cs_cases *cases);
 
 #endif

@@ -33,6 +33,7 @@ struct cs_training {
     bool gradient_fp32_sync; /* gradients are reduced in fp32 whatever their type (MindSpore's default) */
     bool scatter_messages; /* what all mp ranks hold alike goes to the next stage in mp parts and is gathered
                               there (Narayanan et al., arXiv 2104.04473, section 4.1) */
+    bool separate_casts;   /* fp8: operands are cast by kernels of their own, not by those that make them */
     bool blocking_sends;   /* a stage computes on when its message has arrived, not beside it (Megatron-LM
                               without overlapped point-to-point communication) */
 };
