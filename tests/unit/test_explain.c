@@ -243,8 +243,9 @@ START_TEST(other_hardware_is_simulated)
 }
 END_TEST
 
-/* A search that leaves most out has the same front as one that simulates everything: with experts, context
- * parallelism and other schedules, of which the closed form knows bounds only. */
+/* A search that leaves most out has the same front as one that simulates everything: with context parallelism
+ * and other schedules, of which the closed form knows bounds only, a constraint on results, and uneven
+ * stages. */
 START_TEST(the_front_is_that_of_everything)
 {
     static const struct cs_override extras[] = {
@@ -252,6 +253,8 @@ START_TEST(the_front_is_that_of_everything)
         {"strategy.cp", "[1, 2]", false},
         {"search.objective", "peak_memory", false},
         {"search.top", "1", false},
+        {"constraints.cross_node_comm_fraction", "0.3", false},
+        {"strategy.layers", "auto", false},
     };
     struct cs_err err = {0};
     struct world w;
@@ -306,7 +309,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("small");
     tcase_add_test(c, a_winner_is_explained);
     tcase_add_test(c, other_hardware_is_simulated);
-    tcase_add_loop_test(c, the_front_is_that_of_everything, 0, 4);
+    tcase_add_loop_test(c, the_front_is_that_of_everything, 0, 6);
     tcase_add_test(c, the_closed_form_is_compared);
     suite_add_tcase(s, c);
     return s;
