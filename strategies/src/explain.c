@@ -136,9 +136,13 @@ static cs_status find_known(struct explainer *e, struct cs_err *err)
 {
     cs_status st = CS_OK;
     double limit_bytes = cs_study_device_memory_bytes(e->study) / e->study->constraints.memory_margin;
-    struct cs_cost *cost = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
-                                       &e->simulator->options, &CS_COST_SCALE_NONE);
-    CS_TRY(prepare(e, cost, err));
+    struct cs_cost *own = NULL;
+    struct cs_cost *cost = e->options->cost;
+    if (!cost) {
+        cost = own = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
+                                 &e->simulator->options, &CS_COST_SCALE_NONE);
+    }
+    CS_TRY(prepare(e, cost, err)); /* quick where the search has done it */
     e->known = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->known);
     for (int64_t i = 0; i < e->space->n_candidates; i++) {
         struct cs_estimate estimate;
@@ -153,7 +157,7 @@ static cs_status find_known(struct explainer *e, struct cs_err *err)
         }
     }
 out:
-    cs_cost_free(cost);
+    cs_cost_free(own);
     return st;
 }
 
@@ -161,6 +165,22 @@ out:
 static bool is_guessed(const struct cs__known *known)
 {
     return known->fits && !known->is_coarse;
+}
+
+/* Get ready to estimate what the closed form ranks, and the winner: of no other is the trace needed. */
+static cs_status prepare_guessed(const struct explainer *e, struct cs_cost *cost, struct cs_err *err)
+{
+    const struct cs_strategy **list = cs_calloc((size_t)e->n_known + 1, sizeof *list);
+    int64_t n = 0;
+    list[n++] = e->winner;
+    for (int64_t i = 0; i < e->n_known; i++) {
+        if (is_guessed(&e->known[i])) {
+            list[n++] = &e->space->candidates[e->known[i].candidate].strategy;
+        }
+    }
+    cs_status st = cs_cost_prepare(cost, list, n, err);
+    cs_free(list);
+    return st;
 }
 
 /* The winner's place on other hardware. */
@@ -171,7 +191,7 @@ static cs_status shake(struct explainer *e, const char *what, double factor,
     struct cs_estimate estimate;
     struct cs_cost *cost = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
                                        &e->simulator->options, scale);
-    CS_TRY(prepare(e, cost, err));
+    CS_TRY(prepare_guessed(e, cost, err));
     cs_cost_estimate(cost, e->winner, &estimate);
     double winner_s = estimate.time_s;
     double best_s;

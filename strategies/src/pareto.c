@@ -121,7 +121,7 @@ cs_status cs__pareto(struct cs_explanation *out, const struct cs_space *space,
         out->n_front_simulated += n;
         find_front(&f);
     }
-    out->front_is_whole = result->complete;
+    out->front_is_whole = result->complete && cs_study_n_algorithm_sets(simulator->study) == 1;
     out->front = cs_calloc((size_t)f.n_on + 1, sizeof *out->front);
     for (int64_t i = 0; i < f.n_on; i++) {
         out->front[out->n_front++] = *f.on[i];

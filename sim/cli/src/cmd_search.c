@@ -294,6 +294,7 @@ static cs_status explain(struct session *s, struct cs_err *err)
     }
     const struct cs_explain_options options = {.baseline = s->baseline,
                                                .variants = simulates ? list : NULL,
+                                               .cost = s->cost,
                                                .n_workers = s->args->n_workers,
                                                .stop = &cs__stop};
     cs_status st = cs_explain(&s->explanation, s->study, s->space, &s->result, &s->simulator, &options, err);

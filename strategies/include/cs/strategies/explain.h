@@ -79,11 +79,12 @@ struct cs_explanation {
     int64_t n_front_simulated; /* simulations that it took */
 };
 
-/** Zero-initialised: no baseline, closed form, all processors. Borrowed. */
+/** Zero-initialised: no baseline, closed form alone, all processors. Borrowed. */
 struct cs_explain_options {
     const struct cs_strategy *baseline;     /* valid: the user's own; NULL = none */
     const struct cs_study *const *variants; /* the study with each of cs_explain_variants, for simulations on
                                                other hardware; NULL = the closed form says */
+    struct cs_cost *cost;                   /* that the search was made with; NULL = a new one */
     int32_t n_workers;                      /* 0 = one a processor */
     const volatile bool *stop;              /* set by a signal handler; may be NULL */
 };
