@@ -75,7 +75,8 @@ struct cs_explanation {
     int64_t n_front;
     struct cs_front_point
         *front;          /* Pareto front of step time and memory, fastest first, the winner among them */
-    bool front_is_whole; /* of everything that fits; else of what the search simulated */
+    bool front_is_whole; /* of everything that fits; else (nothing proven, or several sets of algorithms) of
+                            what was simulated */
     int64_t n_front_simulated; /* simulations that it took */
 };
 
