@@ -227,21 +227,33 @@ static void check_intra(struct check *check, double *intra_bytes_per_s)
     cs_free(device);
 }
 
+/* The fastest NIC that devices with the chip of `device` have: other server types may have others. `most` has
+ * an entry a device, filled for the first of each chip. */
+static double *most_of_chip(const struct cs_platform *p, double *most, int32_t device)
+{
+    int32_t first = 0;
+    while (p->devices[first].chip != p->devices[device].chip) {
+        first++;
+    }
+    return &most[first];
+}
+
 /* NICs: shared ones, slow ones, and networks that are faster between nodes than inside. */
 static void check_nics(struct check *check, const double *intra_bytes_per_s)
 {
     const struct cs_platform *p = check->platform;
     const struct cs_reader *reader = check->reader;
     int32_t *n_devices = cs_calloc((size_t)reader->n_points + 1, sizeof *n_devices);
-    double most_bytes_per_s = 0.0;
+    double *most_bytes_per_s = cs_calloc((size_t)p->n_devices + 1, sizeof *most_bytes_per_s);
     check->n_kind = 0;
     for (int32_t d = 0; d < p->n_devices; d++) {
+        double *most = most_of_chip(p, most_bytes_per_s, d);
         int32_t nic = cs__names_find(&reader->point_names, p->devices[d].nic_host);
         if (n_devices[nic]++ == 1) {
             add(check, CS_SEVERITY_NOTE, reader->points[nic].line,
                 "NIC '%s' carries the traffic of several devices", reader->points[nic].name);
         }
-        most_bytes_per_s = fmax(most_bytes_per_s, reader->points[nic].out_bytes_per_s);
+        *most = fmax(*most, reader->points[nic].out_bytes_per_s);
     }
     check->n_kind = 0;
     for (int32_t d = 0; d < p->n_devices; d++) {
@@ -252,10 +264,11 @@ static void check_nics(struct check *check, const double *intra_bytes_per_s)
         if (nic->out_bytes_per_s <= 0.0) {
             continue; /* its link is not known here */
         }
-        if (!same(nic->out_bytes_per_s, most_bytes_per_s)) {
+        double fastest_bytes_per_s = *most_of_chip(p, most_bytes_per_s, d);
+        if (!same(nic->out_bytes_per_s, fastest_bytes_per_s)) {
             add(check, CS_SEVERITY_WARNING, nic->line, "NIC '%s' of '%s' has %s, the fastest has %s",
                 nic->name, p->devices[d].host, rate(nic->out_bytes_per_s, one),
-                rate(most_bytes_per_s, other));
+                rate(fastest_bytes_per_s, other));
         } else if (nic != device_point(check, d) && intra_bytes_per_s[d] > 0.0 &&
                    nic->out_bytes_per_s > intra_bytes_per_s[d] * (1.0 + SAME_FRAC)) {
             add(check, CS_SEVERITY_WARNING, nic->line,
@@ -263,6 +276,7 @@ static void check_nics(struct check *check, const double *intra_bytes_per_s)
                 rate(nic->out_bytes_per_s, one), rate(intra_bytes_per_s[d], other));
         }
     }
+    cs_free(most_bytes_per_s);
     cs_free(n_devices);
 }
 
