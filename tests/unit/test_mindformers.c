@@ -5,6 +5,8 @@
 #include "cs/workloads/mindformers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #define GOOD CS_TEST_SOURCE_DIR "/tests/data/mindformers"
 #define BAD CS_TEST_SOURCE_DIR "/tests/data/bad/mindformers"
@@ -190,6 +192,87 @@ START_TEST(test_bad)
 }
 END_TEST
 
+/* A folder with a configuration and a hub. */
+static void write_hub(char folder[64], const char *run, const char *hub)
+{
+    char path[96];
+    const char *texts[] = {run, hub};
+    const char *names[] = {"run.yaml", "config.json"};
+    (void)snprintf(folder, 64, "/tmp/clustersim-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    for (int32_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        FILE *file = fopen(path, "w");
+        ck_assert_ptr_nonnull(file);
+        ck_assert(fputs(texts[i], file) >= 0 && fclose(file) == 0);
+    }
+}
+
+static void remove_hub(const char *folder)
+{
+    static const char *const names[] = {"run.yaml", "config.json"};
+    char path[96];
+    for (int32_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(folder);
+}
+
+START_TEST(test_hub_kinds)
+{
+    static const struct {
+        const char *hub, *error; /* NULL = it is read */
+    } rows[] = {{"[1]\n", "must be a map"},
+                {"3\n", "must be a map"},
+                {"{\"model_type\": \"\\ud83d\\ude00\"}\n", NULL},
+                {"{\"author\": \"\\uD83D\\uDE00 \\\\ud83d\"}\n", NULL},
+                {"{\"author\": \"\\ud83d\"}\n", "not valid YAML"},
+                {"{\"vocab_size\": 8, \"vocab_size\": 16}\n", NULL}};
+    struct cs_err err = {0};
+    struct cs_mindformers config = {0};
+    char folder[64];
+    char path[96];
+    write_hub(folder, "pretrained_model_dir: .\nparallel_config: {data_parallel: 8}\n", rows[_i].hub);
+    (void)snprintf(path, sizeof path, "%s/run.yaml", folder);
+    cs_status st = cs_mindformers_load(&config, path, &err);
+    if (rows[_i].error) {
+        ck_assert_msg(st == CS_E_INPUT && err.line == 1 && strstr(err.text, rows[_i].error) &&
+                          strstr(err.file, "config.json"),
+                      "%d: '%s' in %s:%d", _i, err.text, err.file, err.line);
+    } else {
+        ck_assert_ok(st, &err);
+        ck_assert_int_eq(config.n_warnings, 1);
+        ck_assert(strstr(config.warnings[0].key, "config.json."));
+    }
+    cs_mindformers_release(&config);
+    remove_hub(folder);
+}
+END_TEST
+
+START_TEST(test_repeats)
+{
+    /* PyYAML takes the last of equal keys. */
+    static const char text[] = "parallel_config: {data_parallel: 2}\n"
+                               "parallel_config:\n"
+                               "  data_parallel: 4\n"
+                               "  model_parallel: 2\n"
+                               "  data_parallel: 8\n";
+    struct cs_err err = {0};
+    struct cs_mindformers config = {0};
+    ck_assert_ok(cs_mindformers_load_text(&config, text, strlen(text), "run.yaml", &err), &err);
+    ck_assert_int_eq(config.strategy.dp, 8);
+    ck_assert_int_eq(config.strategy.mp, 2);
+    ck_assert_int_eq(config.n_warnings, 2);
+    ck_assert_str_eq(config.warnings[0].key, "parallel_config");
+    ck_assert_int_eq(config.warnings[0].line, 1);
+    ck_assert(strstr(config.warnings[0].text, "line 2 says it again"));
+    ck_assert_str_eq(config.warnings[1].key, "parallel_config.data_parallel");
+    ck_assert_int_eq(config.warnings[1].line, 3);
+    cs_mindformers_release(&config);
+}
+END_TEST
+
 static Suite *mindformers_suite(void)
 {
     Suite *suite = suite_create("mindformers");
@@ -200,6 +283,8 @@ static Suite *mindformers_suite(void)
     tcase_add_test(c, test_fusion);
     tcase_add_test(c, test_as_model);
     tcase_add_test(c, test_bad);
+    tcase_add_loop_test(c, test_hub_kinds, 0, 6);
+    tcase_add_test(c, test_repeats);
     suite_add_tcase(suite, c);
     return suite;
 }

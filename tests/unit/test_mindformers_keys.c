@@ -304,7 +304,7 @@ static const struct {
     const char *part;
     int line;
 } refused[] = {
-    {{.model = ", compute_dtype: int4"}, "duplicate key", 4},
+    {{.model = ", compute_dtype: int4"}, "'compute_dtype' is 'int4'", 4},
     {{.model = ", params_dtype: int4"}, "should be one of: float16, bfloat16, float32", 4},
     {{.model = ", head_dim: 0"}, NULL, 0},
     {{.degrees = "data_parallel: 8, context_parallel_algo: foo"}, "should be one of: colossalai_cp", 3},
@@ -346,7 +346,7 @@ static const struct {
     {{.model = ", num_moe_experts: 8, moe_token_drop_policy: probs, moe_expert_capacity_factor: -1"},
      NULL,
      0},
-    {{.rest = "seed: 1\nseed: 2\n"}, "duplicate key 'seed'", 6},
+    {{.rest = "seed: 1\nseed: 2\n"}, NULL, 0},
 };
 
 START_TEST(test_refused)

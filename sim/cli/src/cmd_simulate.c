@@ -167,7 +167,7 @@ static cs_status choose_strategy(const struct simulate_args *args, const struct 
     cs__mindformers_blame(&args->config, err);
     if (args->output.json) {
         json_t *object = cs_report_refused_json(strategy, err->text, study, &origin);
-        cs__mindformers_add_warnings(&args->config, object);
+        cs__mindformers_add_warnings(&args->config, &study->model, object);
         cs_status st = cs__write_json(&args->output, object, &ignored);
         if (st != CS_OK) {
             *err = ignored;
@@ -181,7 +181,7 @@ static json_t *result_json(const struct simulate_args *args, const struct cs_sim
 {
     struct cs_report_origin origin = cs__origin("simulate");
     json_t *object = cs_report_simulate_json(report, &origin);
-    cs__mindformers_add_warnings(&args->config, object);
+    cs__mindformers_add_warnings(&args->config, &report->study->model, object);
     return object;
 }
 
@@ -242,7 +242,7 @@ int cs__cmd_simulate(int argc, char **argv)
     }
     st = cs__load_study(&study, &args.study, &err);
     if (st != CS_OK) {
-        cs__mindformers_name_gaps(&args.config, &err);
+        cs__mindformers_name_gaps(&args.config, &args.study, &err);
         goto out;
     }
     CS_TRY(simulate(&args, &study, &exit_code, &err));

@@ -18,10 +18,10 @@ struct settings {
     struct cs_override list[N_SETTINGS];
 };
 
-static void say_warnings(const struct cs_mindformers *config)
+void cs__mindformers_say(const struct cs_mindformers_warning *warnings, int32_t n)
 {
-    for (int32_t i = 0; i < config->n_warnings; i++) {
-        const struct cs_mindformers_warning *w = &config->warnings[i];
+    for (int32_t i = 0; i < n; i++) {
+        const struct cs_mindformers_warning *w = &warnings[i];
         (void)fprintf(stderr, "%s:%d: warning: %s: %s\n", w->file, w->line, w->key, w->text);
     }
 }
@@ -45,15 +45,28 @@ static cs_status put_first(struct cs__study_args *args, const struct settings *s
     return CS_OK;
 }
 
-static void set_training(struct settings *settings, const struct cs_training *t)
+/* Each setting that is known: one that is missing does not take the others with it. */
+static void set_training(struct settings *settings, const struct cs_mindformers *config)
 {
     struct cs_arena *arena = settings->arena;
-    set(settings, "training.global_batch", cs_arena_printf(arena, "%lld", (long long)t->global_batch), true);
-    set(settings, "training.seq_length", cs_arena_printf(arena, "%lld", (long long)t->seq_length), true);
-    set(settings, "training.dtype", cs_dtype_names[t->dtype], true);
-    set(settings, "training.optimizer", cs_optimizer_names[t->optimizer], true);
-    set(settings, "training.clip_gradient", t->clip_gradient ? "true" : "false", false);
-    set(settings, "training.gradient_fp32_sync", t->gradient_fp32_sync ? "true" : "false", false);
+    const struct cs_training *t = &config->training;
+    const struct {
+        uint32_t bit;
+        const char *key, *value;
+        bool literal;
+    } rows[] = {
+        {CS_MF_SAYS_BATCH, "global_batch", cs_arena_printf(arena, "%lld", (long long)t->global_batch), true},
+        {CS_MF_SAYS_SEQ_LENGTH, "seq_length", cs_arena_printf(arena, "%lld", (long long)t->seq_length), true},
+        {CS_MF_SAYS_DTYPE, "dtype", cs_dtype_names[t->dtype], true},
+        {CS_MF_SAYS_OPTIMIZER, "optimizer", cs_optimizer_names[t->optimizer], true},
+        {CS_MF_SAYS_CLIP, "clip_gradient", t->clip_gradient ? "true" : "false", false},
+        {CS_MF_SAYS_FP32_SYNC, "gradient_fp32_sync", t->gradient_fp32_sync ? "true" : "false", false},
+    };
+    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
+        if (config->said & rows[i].bit) {
+            set(settings, cs_arena_printf(arena, "training.%s", rows[i].key), rows[i].value, rows[i].literal);
+        }
+    }
     if (t->n_fusion > 0) {
         const char *list = "";
         for (int32_t i = 0; i < t->n_fusion; i++) {
@@ -145,13 +158,12 @@ cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, con
     struct settings settings = {.arena = &config->arena};
     CS_TRY(cs_mindformers_load(config, path, err));
     m->path = path;
-    say_warnings(config);
+    cs__mindformers_say(config->warnings, config->n_warnings);
+    args->model_listed = config->has_model ? path : NULL;
     if (config->has_model) {
         set(&settings, "model", path, true);
     }
-    if (config->has_training) {
-        set_training(&settings, &config->training);
-    }
+    set_training(&settings, config);
     if (config->device_memory_bytes > 0) {
         set(&settings, "constraints.device_memory",
             cs_arena_printf(&config->arena, "%.0fB", floor(config->device_memory_bytes)), true);
@@ -164,14 +176,27 @@ out:
     return st;
 }
 
-void cs__mindformers_name_gaps(const struct cs__mindformers *m, struct cs_err *err)
+void cs__mindformers_name_gaps(struct cs__mindformers *m, const struct cs__study_args *args,
+                               struct cs_err *err)
 {
-    const struct cs_mindformers *config = &m->config;
-    if (m->path && !(config->has_model && config->has_training)) {
-        cs_err_prefix(err, "'%s' gives no %s", m->path,
-                      config->has_model      ? "sequence length"
-                      : config->has_training ? "sizes of a model"
-                                             : "sizes of a model and no sequence length");
+    const struct {
+        bool is_there;
+        const char *key, *name;
+    } rows[] = {{m->config.has_model, "model", "sizes of a model"},
+                {m->config.said & CS_MF_SAYS_SEQ_LENGTH, "training.seq_length", "sequence length"},
+                {m->config.said & CS_MF_SAYS_BATCH, "training.global_batch", "batch"}};
+    const char *list = "";
+    for (int32_t i = 0; m->path && i < CS_COUNT(rows); i++) {
+        bool is_there = rows[i].is_there;
+        for (int32_t k = 0; k < args->n_overrides; k++) {
+            is_there |= strcmp(args->overrides[k].key, rows[i].key) == 0;
+        }
+        if (!is_there) {
+            list = cs_arena_printf(&m->config.arena, "%s%s%s", list, *list ? " and no " : "", rows[i].name);
+        }
+    }
+    if (*list) {
+        cs_err_prefix(err, "'%s' gives no %s", m->path, list);
     }
 }
 
@@ -190,11 +215,10 @@ static void put_text(json_t *object, const char *key, const char *text)
     (void)json_object_set_new(object, key, value ? value : json_null());
 }
 
-void cs__mindformers_add_warnings(const struct cs__mindformers *m, json_t *result)
+static void add_all(json_t *list, const struct cs_mindformers_warning *warnings, int32_t n)
 {
-    json_t *list = json_object_get(result, "warnings");
-    for (int32_t i = 0; i < m->config.n_warnings; i++) {
-        const struct cs_mindformers_warning *w = &m->config.warnings[i];
+    for (int32_t i = 0; i < n; i++) {
+        const struct cs_mindformers_warning *w = &warnings[i];
         json_t *warning = json_object();
         put_text(warning, "key", w->key);
         put_text(warning, "file", w->file);
@@ -202,6 +226,16 @@ void cs__mindformers_add_warnings(const struct cs__mindformers *m, json_t *resul
         put_text(warning, "text", w->text);
         (void)json_array_append_new(list, warning);
     }
+}
+
+void cs__mindformers_add_warnings(const struct cs__mindformers *m, const struct cs_model *model,
+                                  json_t *result)
+{
+    json_t *list = json_object_get(result, "warnings");
+    const bool same =
+        m->path && m->config.has_model && model->source && strcmp(model->source, m->config.model.source) == 0;
+    add_all(list, m->config.warnings, m->config.n_warnings);
+    add_all(list, model->warnings, same ? 0 : model->n_warnings);
 }
 
 void cs__mindformers_release(struct cs__mindformers *m)

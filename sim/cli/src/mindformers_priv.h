@@ -25,13 +25,18 @@ struct cs__mindformers {
 CS_MUST_CHECK cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path,
                                               const char *strategy, struct cs__study_args *args,
                                               struct cs_err *err);
-/** Say in front of an error about the study what the configuration, if there is one, leaves to others to say.
- */
-void cs__mindformers_name_gaps(const struct cs__mindformers *m, struct cs_err *err);
+/** Say in front of an error about the study what the configuration, if there is one, leaves to others to say
+ * and args do not say either. */
+void cs__mindformers_name_gaps(struct cs__mindformers *m, const struct cs__study_args *args,
+                               struct cs_err *err);
 /** Name the configuration in front of an error about the strategy that it makes. */
 void cs__mindformers_blame(const struct cs__mindformers *m, struct cs_err *err);
-/** Add the file's warnings to the array `warnings` of a result: objects with key, file, line, text. */
-void cs__mindformers_add_warnings(const struct cs__mindformers *m, json_t *result);
+/** Warnings on standard error, a line each. */
+void cs__mindformers_say(const struct cs_mindformers_warning *warnings, int32_t n);
+/** Add the file's warnings, and those of the study's model if it is another such file, to the array
+ * `warnings` of a result: objects with key, file, line, text. */
+void cs__mindformers_add_warnings(const struct cs__mindformers *m, const struct cs_model *model,
+                                  json_t *result);
 void cs__mindformers_release(struct cs__mindformers *m);
 
 #endif
