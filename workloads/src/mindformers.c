@@ -207,6 +207,10 @@ static cs_status find_sections(struct cs_mf *mf, struct cs_err *err)
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->root, "use_legacy"), "use_legacy", &legacy, err));
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->root, "use_parallel"), "use_parallel", &mf->parallel_run, err));
     mf->new_style = !legacy;
+    const struct cs_yaml_node *choices = cs_yaml_get(mf->root, "parallelism");
+    if (choices != NULL && choices->kind == CS_YAML_MAP && mf->parallel_config == NULL) {
+        mf->out->search_line = choices->loc.line;
+    }
     /* Search requests and pipeline-balance files have the model's keys in `model` itself. */
     mf->model = mf->model != NULL ? mf->model : model;
 out:

@@ -1,6 +1,7 @@
 #include "mindformers_priv.h"
 
 #include "cs/base/text.h"
+#include "cs/strategies/shipped.h"
 
 #include <math.h>
 #include <string.h>
@@ -105,21 +106,73 @@ static bool is_changed(const char *strategy, const struct cs__study_args *args)
 }
 
 /* Where nothing names a cluster: as many devices as the file's degrees ask for, in the default server. */
-static void set_platform(struct settings *settings, const struct cs_mindformers *config,
-                         const struct cs__study_args *args)
+static cs_status set_platform(struct settings *settings, const struct cs__mindformers *m,
+                              bool study_has_platform, const struct cs__study_args *args, struct cs_err *err)
 {
     struct cs_arena *arena = settings->arena;
-    bool given = args->study != NULL;
+    const int64_t n_devices = m->config.n_devices;
+    bool given = study_has_platform;
     for (int32_t i = 0; i < args->n_overrides; i++) {
         given |= cs_text_starts_with(args->overrides[i].key, "platform");
     }
-    if (!given) {
-        const char *n = cs_arena_printf(arena, "%lld", (long long)config->n_devices);
-        set(settings, "platform.devices", n, true);
-        if (config->n_devices < DEVICES_PER_NODE) {
-            set(settings, "platform.devices_per_node", n, true);
+    if (given) {
+        return CS_OK;
+    }
+    if (n_devices > DEVICES_PER_NODE && n_devices % DEVICES_PER_NODE != 0) {
+        return cs_err_set(
+            err, CS_E_INPUT, (struct cs_loc){.file = m->path},
+            "the degrees make %lld devices, which are no whole number of servers of %d: name a platform "
+            "of as many (-p)",
+            (long long)n_devices, DEVICES_PER_NODE);
+    }
+    const char *n = cs_arena_printf(arena, "%lld", (long long)n_devices);
+    set(settings, "platform.devices", n, true);
+    if (n_devices < DEVICES_PER_NODE) {
+        set(settings, "platform.devices_per_node", n, true);
+    }
+    return CS_OK;
+}
+
+/* A study beside the file may say all that the file does not: two models, settings or strategies are a
+ * contradiction. */
+static cs_status check_study(const struct cs__mindformers *m, const struct cs__study_args *args,
+                             bool *has_platform, struct cs_err *err)
+{
+    const struct cs_mindformers *config = &m->config;
+    const struct {
+        const char *key;
+        bool in_file;
+    } rows[] = {{"model", config->has_model}, {"training", config->said != 0}, {"strategy", true}};
+    cs_status st = CS_OK;
+    struct cs_arena arena = {0};
+    struct cs_yaml yaml = {0};
+    const char *data_dir = NULL;
+    const char *path = args->study;
+    *has_platform = false;
+    if (!path) {
+        return CS_OK;
+    }
+    CS_TRY(cs__data_dir(&arena, &data_dir, err));
+    if (!cs_shipped_is_path(CS_SHIPPED_STUDY, path)) {
+        CS_TRY(cs_shipped_find(&arena, data_dir, CS_SHIPPED_STUDY, path, NULL,
+                               (struct cs_loc){.file = "command line"}, &path, err));
+    }
+    CS_TRY(cs_yaml_load_file(&yaml, path, err));
+    *has_platform = cs_yaml_get(yaml.root, "platform") != NULL;
+    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
+        const struct cs_yaml_node *node = cs_yaml_get(yaml.root, rows[i].key);
+        if (node && rows[i].in_file) {
+            st = cs_err_set(
+                err, CS_E_INPUT, node->loc,
+                "'%s' is said by the study and by '%s': with --mindformers leave it out of the study",
+                rows[i].key, m->path);
+            goto out;
         }
     }
+out:
+    cs_yaml_release(&yaml);
+    cs_arena_release(&arena);
+    return st;
 }
 
 /* "dp=16,mp=2,..." key by key; a comma in a value is one without a '=' before the next. */
@@ -156,8 +209,18 @@ cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, con
     cs_status st;
     struct cs_mindformers *config = &m->config;
     struct settings settings = {.arena = &config->arena};
+    bool has_platform = false;
     CS_TRY(cs_mindformers_load(config, path, err));
     m->path = path;
+    if (config->search_line > 0) {
+        st = cs_err_set(
+            err, CS_E_INPUT, (struct cs_loc){path, config->search_line, 0},
+            "'parallelism' lists degrees to choose from: this is a request of a search, not a run; write "
+            "its lists into the 'strategy' block of a study, with 'model: %s', for clustersim search",
+            path);
+        goto out;
+    }
+    CS_TRY(check_study(m, args, &has_platform, err));
     cs__mindformers_say(config->warnings, config->n_warnings);
     args->model_listed = config->has_model ? path : NULL;
     if (config->has_model) {
@@ -168,7 +231,7 @@ cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, con
         set(&settings, "constraints.device_memory",
             cs_arena_printf(&config->arena, "%.0fB", floor(config->device_memory_bytes)), true);
     }
-    set_platform(&settings, config, args);
+    CS_TRY(set_platform(&settings, m, has_platform, args, err));
     m->is_changed = is_changed(strategy, args);
     set_strategy(&settings, &config->strategy, is_given("recompute", strategy, args));
     CS_TRY(put_first(args, &settings, err));

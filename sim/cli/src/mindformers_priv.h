@@ -20,7 +20,7 @@ struct cs__mindformers {
  * `strategy` (NULL = none), replaces one key. Of a key that stands for several in the file all give way:
  * recompute for its counts by stage; and where all data-parallel ranks share the states, they still do when
  * there are more or fewer. Where neither args nor a study names a platform, it is as many devices as the
- * file's degrees ask for.
+ * file's degrees ask for. CS_E_INPUT for a request of a search, and for a study that says what the file says.
  */
 CS_MUST_CHECK cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path,
                                               const char *strategy, struct cs__study_args *args,

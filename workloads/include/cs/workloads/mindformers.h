@@ -41,6 +41,9 @@ struct cs_mindformers {
                       all: they have the style's defaults */
     struct cs_training training;
     struct cs_strategy strategy;
+    int32_t
+        search_line; /* the file lists degrees to choose from (a request of a search): where; 0 = it does not
+                      */
     int64_t n_devices;          /* that the degrees ask for */
     double device_memory_bytes; /* context.max_device_memory, which MindSpore counts in GiB; 0 = not said */
     int32_t n_warnings;
