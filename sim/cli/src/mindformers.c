@@ -176,7 +176,8 @@ out:
 }
 
 /* "dp=16,mp=2,..." key by key; a comma in a value is one without a '=' before the next. */
-static void set_strategy(struct settings *settings, const struct cs_strategy *strategy, bool without_counts)
+static void set_strategy(struct settings *settings, const struct cs_strategy *strategy, bool without_counts,
+                         bool without_recompute)
 {
     char text[CS_STRATEGY_TEXT_MAX];
     char *at = cs_arena_strdup(settings->arena, cs_strategy_format(strategy, text, sizeof text));
@@ -196,7 +197,8 @@ static void set_strategy(struct settings *settings, const struct cs_strategy *st
         bool counts = strcmp(at, "full_layers") == 0 || strcmp(at, "selective_layers") == 0;
         if (equals && strcmp(at, "op") == 0 && strategy->op == strategy->dp) {
             set(settings, "strategy.op", "dp", true);
-        } else if (equals && !(counts && without_counts)) {
+        } else if (equals && !(counts && without_counts) &&
+                   !(without_recompute && strcmp(at, "recompute") == 0)) {
             set(settings, cs_arena_printf(settings->arena, "strategy.%s", at), equals + 1, true);
         }
         at = next ? next + 1 : NULL;
@@ -233,7 +235,8 @@ cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, con
     }
     CS_TRY(set_platform(&settings, m, has_platform, args, err));
     m->is_changed = is_changed(strategy, args);
-    set_strategy(&settings, &config->strategy, is_given("recompute", strategy, args));
+    set_strategy(&settings, &config->strategy, is_given("recompute", strategy, args),
+                 is_given("full_layers", strategy, args) || is_given("selective_layers", strategy, args));
     CS_TRY(put_first(args, &settings, err));
 out:
     return st;

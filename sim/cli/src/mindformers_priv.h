@@ -18,9 +18,10 @@ struct cs__mindformers {
 /** Read `path`, list what is not modelled on standard error, and put its settings before those in args, which
  * win. The strategy block is the file's, key by key, so that another word of the command line, in args or in
  * `strategy` (NULL = none), replaces one key. Of a key that stands for several in the file all give way:
- * recompute for its counts by stage; and where all data-parallel ranks share the states, they still do when
- * there are more or fewer. Where neither args nor a study names a platform, it is as many devices as the
- * file's degrees ask for. CS_E_INPUT for a request of a search, and for a study that says what the file says.
+ * recompute for its counts by stage, counts for its recompute; and where all data-parallel ranks share the
+ * states, they still do when there are more or fewer. Where neither args nor a study names a platform, it is
+ * as many devices as the file's degrees ask for. CS_E_INPUT for a request of a search, and for a study that
+ * says what the file says.
  */
 CS_MUST_CHECK cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path,
                                               const char *strategy, struct cs__study_args *args,
