@@ -294,22 +294,27 @@ static bool are_all(const struct cs_mf *mf, const int32_t *counts, int32_t n_pla
     return all;
 }
 
-/** Into the strategy. A stage of unknown size that is recomputed whole has the most that a list holds. */
-static cs_status keep_counts(const struct cs_mf *mf, const struct cs_yaml_node *node, const char *what,
-                             const int32_t *counts, int32_t n_places, struct cs_per_place *list,
-                             struct cs_err *err)
+/** Into the strategy. */
+static cs_status keep_counts(const struct cs_yaml_node *node, const char *what, const int32_t *counts,
+                             int32_t n_places, struct cs_per_place *list, struct cs_err *err)
 {
     list->n = (uint8_t)n_places;
     for (int32_t i = 0; i < n_places; i++) {
-        bool whole = counts[i] == ALL_LAYERS && mf->n_layers == 0;
-        if (counts[i] > COUNT_MAX && !whole) {
+        if (counts[i] == ALL_LAYERS) {
+            return cs_err_set(
+                err, CS_E_INPUT, node->loc,
+                "'%s' is all layers of place %d of the pipeline, and the file does not give the "
+                "model's layers: write their number",
+                what, (int)i);
+        }
+        if (counts[i] > COUNT_MAX) {
             return cs_err_set(
                 err, CS_E_LIMIT, node->loc,
                 "'%s' is %d for place %d of the pipeline, but at most %d are counted unless all "
                 "layers are recomputed",
                 what, (int)counts[i], (int)i, COUNT_MAX);
         }
-        list->at[i] = (uint8_t)(whole ? COUNT_MAX : counts[i]);
+        list->at[i] = (uint8_t)counts[i];
     }
     return CS_OK;
 }
@@ -381,9 +386,9 @@ static cs_status read_lists(struct cs_mf *mf, const struct cs_yaml_node *full,
         return CS_OK;
     }
     const struct cs_yaml_node *at = full != NULL ? full : selective;
-    CS_TRY(keep_counts(mf, at, "recompute", counts, n_places, &s->full_layers, err));
+    CS_TRY(keep_counts(at, "recompute", counts, n_places, &s->full_layers, err));
     at = selective != NULL ? selective : at;
-    CS_TRY(keep_counts(mf, at, "select_recompute", others, n_places, &s->selective_layers, err));
+    CS_TRY(keep_counts(at, "select_recompute", others, n_places, &s->selective_layers, err));
 out:
     return st;
 }
