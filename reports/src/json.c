@@ -198,6 +198,7 @@ static void put_inputs(json_t *object, const struct cs_study *study, const struc
     (void)json_object_set_new(inputs, "model", model);
     (void)json_object_set_new(inputs, "platform", platform);
     (void)json_object_set_new(inputs, "training", batch);
+    put_bool(inputs, "reserve_counted", !(study->constraints.device_memory_bytes > 0));
     put_real(inputs, "memory_margin", study->constraints.memory_margin);
     (void)json_object_set_new(object, "inputs", inputs);
 }

@@ -99,6 +99,8 @@ static void print_memory(FILE *out, const struct cs_simulate_report *report)
     const struct cs_metrics *metrics = &report->evaluation->metrics;
     double margin = report->study->constraints.memory_margin;
     double peak_bytes = (double)metrics->peak_memory_bytes;
+    double counted_bytes = cs_study_counted_bytes(report->study, peak_bytes);
+    bool beside = counted_bytes < peak_bytes;
     char peak[32];
     char with_margin[32];
     char device[32];
@@ -106,9 +108,9 @@ static void print_memory(FILE *out, const struct cs_simulate_report *report)
     if (report->evaluation->simulated) {
         (void)snprintf(when, sizeof when, " at %.3g s", metrics->peak_memory_at_s);
     }
-    (void)fprintf(out, "memory      %s, x %g margin %s of %s; rank %d%s\n",
-                  bytes_text(peak_bytes, peak, sizeof peak), margin,
-                  bytes_text(peak_bytes * margin, with_margin, sizeof with_margin),
+    (void)fprintf(out, "memory      %s%s, x %g margin %s of %s; rank %d%s\n",
+                  bytes_text(counted_bytes, peak, sizeof peak), beside ? " without the reserve" : "", margin,
+                  bytes_text(counted_bytes * margin, with_margin, sizeof with_margin),
                   bytes_text(cs_study_device_memory_bytes(report->study), device, sizeof device),
                   (int)metrics->peak_memory_rank, when);
     print_categories(out, metrics);

@@ -271,9 +271,10 @@ void cs__balance(struct cs__balancer *b, struct cs_strategy *strategy, bool laye
                      .strategy = &s,
                      .n_micro_batches = cs_strategy_micro_batches(&s, &study->training),
                      .choose_full = full_layers && s.recompute != CS_RECOMPUTE_FULL};
-    double reserved_bytes = study->platform.devices[0].chip->reserved_bytes;
+    double reserved_bytes = fmax(0, study->platform.devices[0].chip->reserved_bytes);
+    /* The stages' bytes have no reserve: take off what the check of memory will count of it. */
     w.limit_bytes = cs_study_device_memory_bytes(study) / study->constraints.memory_margin -
-                    (reserved_bytes > 0 ? reserved_bytes : 0);
+                    (study->constraints.device_memory_bytes > 0 ? 0 : reserved_bytes);
     derive_state(b, &s, &w);
     for (int32_t i = 0; i < s.pp; i++) {
         dealt[i] = w.n_layers[i];

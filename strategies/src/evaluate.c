@@ -16,24 +16,25 @@ void cs_evaluation_judge(struct cs_evaluation *evaluation, const struct cs_study
     const struct cs_metrics *metrics = &evaluation->metrics;
     double margin = study->constraints.memory_margin;
     double device_bytes = cs_study_device_memory_bytes(study);
+    double counted_bytes = cs_study_counted_bytes(study, (double)metrics->peak_memory_bytes);
     double limit_frac = study->constraints.cross_node_comm_frac;
     double use_frac = metrics->iteration_s > 0 ? metrics->mean.computing_s / metrics->iteration_s : 0;
     char peak[32];
     char device[32];
     evaluation->outcome = CS_OUTCOME_OK;
     evaluation->rule[0] = evaluation->reason[0] = '\0';
-    if ((double)metrics->peak_memory_bytes * margin > device_bytes) {
+    if (counted_bytes * margin > device_bytes) {
         refuse(evaluation, CS_OUTCOME_OOM, "memory");
         (void)snprintf(evaluation->reason, sizeof evaluation->reason,
                        "needs %s x %g margin of memory, a device %s %s",
-                       cs_units_format((double)metrics->peak_memory_bytes, CS_UNIT_BYTES, peak, sizeof peak),
-                       margin, study->constraints.device_memory_bytes > 0 ? "may give" : "has",
+                       cs_units_format(counted_bytes, CS_UNIT_BYTES, peak, sizeof peak), margin,
+                       study->constraints.device_memory_bytes > 0 ? "may give" : "has",
                        cs_units_format(device_bytes, CS_UNIT_BYTES, device, sizeof device));
-    } else if ((double)metrics->peak_memory_bytes < study->constraints.min_memory_use_frac * device_bytes) {
+    } else if (counted_bytes < study->constraints.min_memory_use_frac * device_bytes) {
         refuse(evaluation, CS_OUTCOME_REJECTED, "memory-use");
         (void)snprintf(evaluation->reason, sizeof evaluation->reason,
                        "needs %s of the %s of a device, the study asks for %.1f %% or more",
-                       cs_units_format((double)metrics->peak_memory_bytes, CS_UNIT_BYTES, peak, sizeof peak),
+                       cs_units_format(counted_bytes, CS_UNIT_BYTES, peak, sizeof peak),
                        cs_units_format(device_bytes, CS_UNIT_BYTES, device, sizeof device),
                        100 * study->constraints.min_memory_use_frac);
     } else if (evaluation->simulated && use_frac < study->constraints.min_device_use_frac) {

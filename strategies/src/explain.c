@@ -151,7 +151,7 @@ static cs_status find_known(struct explainer *e, struct cs_err *err)
         }
         cs_cost_estimate(cost, &e->space->candidates[i].strategy, &estimate);
         if (estimate.time_s > 0) {
-            bool fits = (double)estimate.peak_memory_bytes <= limit_bytes;
+            bool fits = cs_study_counted_bytes(e->study, (double)estimate.peak_memory_bytes) <= limit_bytes;
             e->known[e->n_known++] = (struct cs__known){
                 i, estimate.time_s, estimate.bound_s, estimate.peak_memory_bytes, fits, estimate.is_coarse};
         }

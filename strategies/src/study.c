@@ -333,12 +333,30 @@ struct cs_cluster_shape cs_study_shape(const struct cs_study *study)
                                      .devices_per_node = study->platform.devices_per_node};
 }
 
+/* The runtime's own memory on a device; where the catalogue does not know it, none. */
+static double reserved_bytes(const struct cs_device *device)
+{
+    return device->chip->reserved_bytes > 0 ? device->chip->reserved_bytes : 0;
+}
+
 double cs_study_device_memory_bytes(const struct cs_study *study)
 {
     const double given_bytes = study->constraints.device_memory_bytes;
     double least_bytes = given_bytes > 0 ? given_bytes : (double)INFINITY;
     for (int32_t i = 0; i < study->platform.n_devices; i++) {
-        least_bytes = fmin(least_bytes, study->platform.devices[i].memory_bytes);
+        const struct cs_device *device = &study->platform.devices[i];
+        least_bytes =
+            fmin(least_bytes, device->memory_bytes - (given_bytes > 0 ? reserved_bytes(device) : 0));
     }
-    return least_bytes;
+    return fmax(least_bytes, 0);
+}
+
+double cs_study_counted_bytes(const struct cs_study *study, double peak_bytes)
+{
+    double least_bytes = (double)INFINITY;
+    for (int32_t i = 0; i < study->platform.n_devices; i++) {
+        least_bytes = fmin(least_bytes, reserved_bytes(&study->platform.devices[i]));
+    }
+    return study->constraints.device_memory_bytes > 0 && least_bytes < peak_bytes ? peak_bytes - least_bytes
+                                                                                  : peak_bytes;
 }

@@ -5,6 +5,8 @@
 #include "cs/workloads/mindformers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #define GOOD CS_TEST_SOURCE_DIR "/tests/data/mindformers"
 #define BAD CS_TEST_SOURCE_DIR "/tests/data/bad/mindformers"
@@ -123,7 +125,7 @@ static cs_status fusion_of(const char *list, struct cs_mindformers *config, stru
 {
     char text[256];
     int n = snprintf(text, sizeof text,
-                     "parallel_config: {data_parallel: 8}\n"
+                     "parallel_config: {data_parallel: 8}\nuse_parallel: True\n"
                      "parallel: {all_reduce_fusion_config: %s, gradient_fp32_sync: False}\n",
                      list);
     return cs_mindformers_load_text(config, text, (size_t)n, "run.yaml", err);
@@ -142,7 +144,7 @@ START_TEST(test_fusion)
     static const char *const bad[] = {"[160, 85]", "[0]", "85", "[a]"};
     for (int32_t i = 0; i < CS_COUNT(bad); i++) {
         ck_assert_int_eq(fusion_of(bad[i], &config, &err), CS_E_INPUT);
-        ck_assert_int_eq(err.line, 2);
+        ck_assert_int_eq(err.line, 3);
         err = (struct cs_err){0};
     }
 }
@@ -190,6 +192,141 @@ START_TEST(test_bad)
 }
 END_TEST
 
+/* A folder with a configuration and a hub. */
+static void write_hub(char folder[64], const char *run, const char *hub)
+{
+    char path[96];
+    const char *texts[] = {run, hub};
+    const char *names[] = {"run.yaml", "config.json"};
+    (void)snprintf(folder, 64, "/tmp/clustersim-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    for (int32_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        FILE *file = fopen(path, "w");
+        ck_assert_ptr_nonnull(file);
+        ck_assert(fputs(texts[i], file) >= 0 && fclose(file) == 0);
+    }
+}
+
+static void remove_hub(const char *folder)
+{
+    static const char *const names[] = {"run.yaml", "config.json"};
+    char path[96];
+    for (int32_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(folder);
+}
+
+START_TEST(test_hub_kinds)
+{
+    static const struct {
+        const char *hub, *error; /* NULL = it is read */
+    } rows[] = {{"[1]\n", "must be a map"},
+                {"3\n", "must be a map"},
+                {"{\"model_type\": \"\\ud83d\\ude00\"}\n", NULL},
+                {"{\"author\": \"\\uD83D\\uDE00 \\\\ud83d\"}\n", NULL},
+                {"{\"author\": \"\\ud83d\"}\n", "not valid YAML"},
+                {"{\"vocab_size\": 8, \"vocab_size\": 16}\n", NULL}};
+    struct cs_err err = {0};
+    struct cs_mindformers config = {0};
+    char folder[64];
+    char path[96];
+    write_hub(folder, "pretrained_model_dir: .\nuse_parallel: True\nparallel_config: {data_parallel: 8}\n",
+              rows[_i].hub);
+    (void)snprintf(path, sizeof path, "%s/run.yaml", folder);
+    cs_status st = cs_mindformers_load(&config, path, &err);
+    if (rows[_i].error) {
+        ck_assert_msg(st == CS_E_INPUT && err.line == 1 && strstr(err.text, rows[_i].error) &&
+                          strstr(err.file, "config.json"),
+                      "%d: '%s' in %s:%d", _i, err.text, err.file, err.line);
+    } else {
+        ck_assert_ok(st, &err);
+        ck_assert_int_eq(config.n_warnings, 1);
+        ck_assert(strstr(config.warnings[0].key, "config.json."));
+    }
+    cs_mindformers_release(&config);
+    remove_hub(folder);
+}
+END_TEST
+
+START_TEST(test_repeats)
+{
+    /* PyYAML takes the last of equal keys. */
+    static const char text[] = "parallel_config: {data_parallel: 2}\n"
+                               "parallel_config:\n"
+                               "  data_parallel: 4\n"
+                               "  model_parallel: 2\n"
+                               "  data_parallel: 8\n"
+                               "use_parallel: True\n"
+                               "parallel: {parallel_mode: 1}\n"
+                               "use_legacy: False\n";
+    struct cs_err err = {0};
+    struct cs_mindformers config = {0};
+    ck_assert_ok(cs_mindformers_load_text(&config, text, strlen(text), "run.yaml", &err), &err);
+    ck_assert_int_eq(config.strategy.dp, 8);
+    ck_assert_int_eq(config.strategy.mp, 2);
+    ck_assert_int_eq(config.n_warnings, 2);
+    ck_assert_str_eq(config.warnings[0].key, "parallel_config");
+    ck_assert_int_eq(config.warnings[0].line, 1);
+    ck_assert(strstr(config.warnings[0].text, "line 2 says it again"));
+    ck_assert_str_eq(config.warnings[1].key, "parallel_config.data_parallel");
+    ck_assert_int_eq(config.warnings[1].line, 3);
+    cs_mindformers_release(&config);
+}
+END_TEST
+
+START_TEST(test_counts)
+{
+    /* Recomputation by stage, of 600 layers on two stages, or as many as `model` says. */
+    static const struct {
+        const char *model, *recompute, *strategy, *error; /* what the strategy says, or the refusal */
+        int32_t n_warnings;
+    } rows[] = {
+        {NULL, "recompute: [300, 300]", "dp=1,mp=1,pp=2,recompute=full", NULL, 0},
+        {NULL, "recompute: [True, True]", "dp=1,mp=1,pp=2,recompute=full", NULL, 0},
+        {NULL, "recompute: [255, 10]", "dp=1,mp=1,pp=2,full_layers=255/10,selective_layers=0/0", NULL, 0},
+        {NULL, "recompute: [300, 0]", NULL, "at most 255 are counted", 0},
+        {NULL, "recompute: [0, True]", NULL, "at most 255 are counted", 0},
+        {"num_layers: 600, offset: [1, -1]", "recompute: False", NULL, "uneven ones have from 1 to 255", 0},
+        {"num_layers: 8", "recompute: [99, True]", "dp=1,mp=1,pp=2,recompute=full", NULL, 1},
+        {"num_layers: 8", "recompute: [99, 1]", "dp=1,mp=1,pp=2,full_layers=4/1,selective_layers=0/0", NULL,
+         1},
+        {"num_layers: 8", "recompute: [True, False]", "dp=1,mp=1,pp=2,full_layers=4/0,selective_layers=0/0",
+         NULL, 0},
+        {"offset: 0", "recompute: [True, 3]", NULL, "does not give the model's layers", 0},
+        {"offset: 0", "recompute: [True, True]", "dp=1,mp=1,pp=2,recompute=full", NULL, 0},
+        {"num_layers: 8, pp_interleave_num: 2", "recompute: [True, 3]",
+         "dp=1,mp=1,pp=2,vpp=2,schedule=interleaved,full_layers=2/2/2/1,selective_layers=0/0/0/0", NULL, 0},
+        {"num_layers: 8", "recompute: [1, 2]}\nswap_config: {swap: True",
+         "dp=1,mp=1,pp=2,swap_activations=true,full_layers=1/2,selective_layers=0/0", NULL, 0},
+    };
+    struct cs_err err = {0};
+    struct cs_mindformers config = {0};
+    char text[1024];
+    char strategy[CS_STRATEGY_TEXT_MAX];
+    int n = snprintf(
+        text, sizeof text,
+        "use_parallel: True\nparallel: {parallel_mode: 1, pipeline_config: {pipeline_interleave: %s}}\n"
+        "parallel_config: {pipeline_stage: 2, micro_batch_num: 4}\n"
+        "model: {model_config: {%s, hidden_size: 64, num_heads: 4, vocab_size: 512, type: LlamaConfig}}\n"
+        "recompute_config: {%s}\n",
+        rows[_i].model && strstr(rows[_i].model, "interleave") ? "True" : "False",
+        rows[_i].model ? rows[_i].model : "num_layers: 600", rows[_i].recompute);
+    cs_status st = cs_mindformers_load_text(&config, text, (size_t)n, "run.yaml", &err);
+    if (rows[_i].error) {
+        ck_assert_int_eq(st, strstr(rows[_i].error, "255") ? CS_E_LIMIT : CS_E_INPUT);
+        ck_assert_msg(err.line > 3 && strstr(err.text, rows[_i].error), "line %d: %s", err.line, err.text);
+        return;
+    }
+    ck_assert_ok(st, &err);
+    ck_assert_str_eq(cs_strategy_format(&config.strategy, strategy, sizeof strategy), rows[_i].strategy);
+    ck_assert_int_eq(config.n_warnings, rows[_i].n_warnings);
+    cs_mindformers_release(&config);
+}
+END_TEST
+
 static Suite *mindformers_suite(void)
 {
     Suite *suite = suite_create("mindformers");
@@ -200,6 +337,9 @@ static Suite *mindformers_suite(void)
     tcase_add_test(c, test_fusion);
     tcase_add_test(c, test_as_model);
     tcase_add_test(c, test_bad);
+    tcase_add_loop_test(c, test_hub_kinds, 0, 6);
+    tcase_add_test(c, test_repeats);
+    tcase_add_loop_test(c, test_counts, 0, 13);
     suite_add_tcase(suite, c);
     return suite;
 }

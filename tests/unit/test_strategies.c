@@ -674,7 +674,19 @@ START_TEST(a_verdict_says_why)
     ck_assert_int_eq(evaluation.outcome, CS_OUTCOME_OOM);
     ck_assert_str_eq(evaluation.rule, "memory");
     study.constraints.device_memory_bytes = 2 * memory_bytes; /* more than there is */
-    ck_assert_double_eq(cs_study_device_memory_bytes(&study), memory_bytes);
+    const double reserve_bytes = study.platform.devices[0].chip->reserved_bytes;
+    ck_assert_double_gt(reserve_bytes, 0);
+    ck_assert_double_eq(cs_study_device_memory_bytes(&study), memory_bytes - reserve_bytes);
+    /* What a process may allocate: the runtime's reserve is not counted against it. */
+    study.constraints.device_memory_bytes = memory_bytes - reserve_bytes;
+    evaluation.metrics.cross_node_comm_frac = 0;
+    evaluation.metrics.peak_memory_bytes =
+        (int64_t)((memory_bytes - reserve_bytes) / 1.2 + reserve_bytes) - 1;
+    cs_evaluation_judge(&evaluation, &study);
+    ck_assert_int_eq(evaluation.outcome, CS_OUTCOME_OK);
+    evaluation.metrics.peak_memory_bytes += 2;
+    cs_evaluation_judge(&evaluation, &study);
+    ck_assert_int_eq(evaluation.outcome, CS_OUTCOME_OOM);
     study.constraints.device_memory_bytes = memory_bytes / 2;
     ck_assert_double_eq(cs_study_device_memory_bytes(&study), memory_bytes / 2);
     cs_evaluation_judge(&evaluation, &study);

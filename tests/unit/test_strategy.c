@@ -129,6 +129,8 @@ START_TEST(test_rules)
         {"dp=16,pp=4,seq_split=2", "keys-take-effect"},
         {"dp=16,pp=4,seq_split=2,schedule=seqpipe", NULL},
         {"dp=64,half_batches=2", "keys-take-effect"},
+        {"dp=16,pp=4,recompute=full,full_layers=1/1/1/1", "keys-take-effect"},
+        {"dp=16,pp=4,recompute=selective,selective_layers=1/1/1/1", "keys-take-effect"},
         {"dp=64,fused_tp=true", "keys-take-effect"},
         {"dp=64,keep_comm=true,recompute=full", "keys-take-effect"},
         {"dp=8,mp=8,keep_comm=true", "keys-take-effect"},

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define JSON_MAX_BYTES ((size_t)8 << 20)
+
 bool cs__mf_is_absent(const struct cs_yaml_node *node)
 {
     static const char *const none[] = {"None", "null", "~", "", NULL};
@@ -205,9 +207,67 @@ static cs_status find_sections(struct cs_mf *mf, struct cs_err *err)
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->root, "use_legacy"), "use_legacy", &legacy, err));
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->root, "use_parallel"), "use_parallel", &mf->parallel_run, err));
     mf->new_style = !legacy;
+    const struct cs_yaml_node *choices = cs_yaml_get(mf->root, "parallelism");
+    if (choices != NULL && choices->kind == CS_YAML_MAP && mf->parallel_config == NULL) {
+        mf->out->search_line = choices->loc.line;
+    }
     /* Search requests and pipeline-balance files have the model's keys in `model` itself. */
     mf->model = mf->model != NULL ? mf->model : model;
 out:
+    return st;
+}
+
+static int64_t hex4(const char *at)
+{
+    int64_t value = 0;
+    for (int32_t i = 0; i < 4; i++) {
+        static const char digits[] = "0123456789abcdefABCDEF";
+        const char *digit = at[i] != '\0' ? strchr(digits, at[i]) : NULL;
+        if (digit == NULL) {
+            return -1;
+        }
+        value = value * 16 + (digit - digits < 16 ? digit - digits : digit - digits - 6);
+    }
+    return value;
+}
+
+/** JSON writes a character beyond 16 bits as two escapes, which YAML does not know: make them its one of
+ *  eight digits, two bytes shorter. */
+static void join_surrogates(char *text, size_t *bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < *bytes;) {
+        bool escape = text[i] == '\\' && i + 1 < *bytes;
+        int64_t high = escape && text[i + 1] == 'u' ? hex4(text + i + 2) : -1;
+        bool pair = high >= 0xD800 && high < 0xDC00 && text[i + 6] == '\\' && text[i + 7] == 'u';
+        int64_t low = pair ? hex4(text + i + 8) : -1;
+        if (low >= 0xDC00 && low < 0xE000) {
+            char joined[16];
+            (void)snprintf(joined, sizeof joined, "\\U%08llx",
+                           (unsigned long long)(0x10000 + (high - 0xD800) * 0x400 + (low - 0xDC00)));
+            memcpy(text + n, joined, 10);
+            n += 10;
+            i += 12;
+            continue;
+        }
+        for (int32_t k = 0; k < (escape ? 2 : 1); k++) {
+            text[n++] = text[i++];
+        }
+    }
+    text[ *bytes = n] = '\0';
+}
+
+/** A JSON document is a YAML one but for these escapes. */
+static cs_status load_json(struct cs_yaml *yaml, const char *path, struct cs_err *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    cs_status st;
+    CS_TRY(cs_file_read(path, JSON_MAX_BYTES, &text, &bytes, err));
+    join_surrogates(text, &bytes);
+    CS_TRY(cs_yaml_load_text(yaml, text, bytes, path, err));
+out:
+    cs_free(text);
     return st;
 }
 
@@ -230,17 +290,20 @@ static cs_status load_hub(struct cs_mf *mf, const char *path, struct cs_yaml *hu
                     "no such folder: the model's sizes are not read from it");
         return CS_OK;
     }
-    cs_status st = cs_yaml_load_file(hub, cs_path_join(arena, folder, "config.json"), err);
-    mf->hub = st == CS_OK ? hub->root : NULL;
+    cs_status st;
+    CS_TRY(load_json(hub, cs_path_join(arena, folder, "config.json"), err));
+    CS_TRY(cs_yaml_want(hub->root, CS_YAML_MAP, "config.json", err));
+    mf->hub = hub->root;
+out:
     return st;
 }
 
-static cs_status read_all(struct cs_mindformers *config, const struct cs_yaml_node *root, const char *path,
+static cs_status read_all(struct cs_mindformers *config, const struct cs_yaml *yaml, const char *path,
                           struct cs_err *err)
 {
     cs_status st = CS_OK;
-    struct cs_yaml hub = {0};
-    struct cs_mf mf = {.out = config, .root = root};
+    struct cs_yaml hub = {.last_wins = true};
+    struct cs_mf mf = {.out = config, .root = yaml->root};
     cs_strategy_init(&config->strategy);
     CS_TRY(find_sections(&mf, err));
     CS_TRY(load_hub(&mf, path, &hub, err));
@@ -250,6 +313,8 @@ static cs_status read_all(struct cs_mindformers *config, const struct cs_yaml_no
     CS_TRY(cs__mf_training(&mf, err));
     CS_TRY(cs__mf_runtime(&mf, err));
     CS_TRY(cs__mf_check(&mf, err));
+    cs__mf_list_repeats(&mf, yaml, "");
+    cs__mf_list_repeats(&mf, &hub, "config.json");
     cs__mf_list_unmodelled(&mf);
     cs_strategy_canonicalise(&config->strategy);
 out : {
@@ -268,7 +333,7 @@ static cs_status read_document(struct cs_mindformers *config, struct cs_yaml *ya
                                struct cs_err *err)
 {
     struct cs_mindformers read = {0};
-    cs_status st = read_all(&read, yaml->root, path, err);
+    cs_status st = read_all(&read, yaml, path, err);
     if (st == CS_OK) {
         *config = read;
     } else {
@@ -280,7 +345,7 @@ static cs_status read_document(struct cs_mindformers *config, struct cs_yaml *ya
 cs_status cs_mindformers_load(struct cs_mindformers *config, const char *path, struct cs_err *err)
 {
     cs_status st;
-    struct cs_yaml yaml = {0};
+    struct cs_yaml yaml = {.last_wins = true}; /* as PyYAML, with which MindFormers reads it */
     CS_TRY(cs_yaml_load_file(&yaml, path, err));
     CS_TRY(read_document(config, &yaml, path, err));
 out:
@@ -292,7 +357,7 @@ cs_status cs_mindformers_load_text(struct cs_mindformers *config, const char *te
                                    const char *name, struct cs_err *err)
 {
     cs_status st;
-    struct cs_yaml yaml = {0};
+    struct cs_yaml yaml = {.last_wins = true}; /* as PyYAML, with which MindFormers reads it */
     CS_TRY(cs_yaml_load_text(&yaml, text, bytes, name, err));
     CS_TRY(read_document(config, &yaml, NULL, err));
 out:

@@ -190,6 +190,22 @@ out:
     return st;
 }
 
+/** Does any input of a dataset_strategy have another first part than `parts`, or is cut beyond it? */
+static bool cuts_otherwise(const struct cs_yaml_node *strategy, int64_t parts)
+{
+    bool otherwise = false;
+    for (int32_t i = 0; i < strategy->n; i++) {
+        const struct cs_yaml_node *row = strategy->items[i];
+        otherwise |= row->kind != CS_YAML_LIST || row->n == 0;
+        for (int32_t k = 0; row->kind == CS_YAML_LIST && k < row->n; k++) {
+            int64_t part = 0;
+            otherwise |= cs_yaml_int(row->items[k], 1, INT32_MAX, "", &part, NULL) != CS_OK ||
+                         part != (k == 0 ? parts : 1);
+        }
+    }
+    return otherwise;
+}
+
 /** How the batch reaches the devices: full_batch outside the automatic modes is forced off, and a
  *  dataset_strategy has to cut the batch into data_parallel parts. */
 static cs_status check_batch(struct cs_mf *mf, struct cs_err *err)
@@ -204,6 +220,9 @@ static cs_status check_batch(struct cs_mf *mf, struct cs_err *err)
     if (full && mf->parallel_run && !automatic) {
         return refuse(mf, mf->parallel, "full_batch", "is for parallel_mode 1 and 2 only", err);
     }
+    if (full && strategy != NULL) {
+        cs__mf_warn(mf, "parallel.dataset_strategy", strategy, "is not read with full_batch: True");
+    }
     if (full || !mf->parallel_run || !automatic || mf->parallel_config == NULL || strategy == NULL ||
         strategy->kind != CS_YAML_LIST || strategy->n == 0 || strategy->items[0]->kind != CS_YAML_LIST ||
         strategy->items[0]->n == 0) {
@@ -215,6 +234,11 @@ static cs_status check_batch(struct cs_mf *mf, struct cs_err *err)
         st = cs_err_set(err, CS_E_INPUT, strategy->loc,
                         "'dataset_strategy' cuts the batch into %lld, but data_parallel is %d",
                         (long long)parts, (int)mf->out->strategy.dp);
+        goto out;
+    }
+    if (cuts_otherwise(strategy, parts)) {
+        cs__mf_warn(mf, "parallel.dataset_strategy", strategy,
+                    "inputs that are cut otherwise than the batch by data_parallel are not modelled");
     }
 out:
     return st;

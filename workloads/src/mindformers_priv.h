@@ -72,6 +72,8 @@ CS_MUST_CHECK cs_status cs__mf_training(struct cs_mf *mf, struct cs_err *err);
 CS_MUST_CHECK cs_status cs__mf_runtime(struct cs_mf *mf, struct cs_err *err);
 /** MindFormers' own checks (its check_rules and transformer_config). */
 CS_MUST_CHECK cs_status cs__mf_check(struct cs_mf *mf, struct cs_err *err);
+/** A warning for each key that does not count because its map has it again, by its path behind `prefix`. */
+void cs__mf_list_repeats(struct cs_mf *mf, const struct cs_yaml *yaml, const char *prefix);
 /** A warning for each key that asks for something and was not read, by its dotted path, in the file's order.
  */
 void cs__mf_list_unmodelled(struct cs_mf *mf);

@@ -25,6 +25,12 @@ static bool has_rows(const struct cs_yaml_node *node)
     return rows;
 }
 
+/** "All layers of the stage", however many there are. */
+#define ALL_LAYERS INT32_MAX
+/** A list of a strategy holds this much a place. */
+#define COUNT_MAX UINT8_MAX
+#define LAYERS_OFFSET_MAX INT64_C(16384)
+
 struct grid {
     const char *what;
     int64_t all; /* that True means; 0: no booleans */
@@ -46,7 +52,7 @@ static cs_status read_item(const struct cs_yaml_node *item, const struct grid *g
     } else {
         CS_TRY(cs_yaml_int(item, grid->min, INT32_MAX, grid->what, &value, err));
     }
-    *at = (int32_t)(value < UINT8_MAX ? value : UINT8_MAX);
+    *at = (int32_t)value;
 out:
     return st;
 }
@@ -105,8 +111,11 @@ static cs_status put_layers(struct cs_mf *mf, const struct cs_yaml_node *node, i
 {
     struct cs_strategy *s = &mf->out->strategy;
     for (int32_t i = 0; i < n_places; i++) {
-        if (at[i] < 1 || at[i] > UINT8_MAX) {
-            return cs_err_set(err, CS_E_INPUT, node->loc, "a stage has %d layers", (int)at[i]);
+        if (at[i] < 1 || at[i] > COUNT_MAX) {
+            return cs_err_set(
+                err, at[i] < 1 ? CS_E_INPUT : CS_E_LIMIT, node->loc,
+                "a stage has %d layers (place %d of the pipeline), but uneven ones have from 1 to %d",
+                (int)at[i], (int)i, COUNT_MAX);
         }
     }
     s->layers.n = (uint8_t)n_places;
@@ -150,7 +159,7 @@ static cs_status read_offset(struct cs_mf *mf, const struct cs_yaml_node *node, 
                              struct cs_err *err)
 {
     cs_status st;
-    struct grid grid = {.what = "offset", .min = -(int64_t)UINT8_MAX};
+    struct grid grid = {.what = "offset", .min = -LAYERS_OFFSET_MAX};
     CS_TRY(read_grid(mf, node, &grid, err));
     int64_t even = mf->n_layers / n_places;
     int64_t sum = even * n_places + sum_of(node);
@@ -223,40 +232,91 @@ static void deal_to_chunks(const struct cs_mf *mf, int32_t n_places, int32_t *gr
     const struct cs_strategy *s = &mf->out->strategy;
     for (int32_t stage = 0; stage < s->pp; stage++) {
         int32_t left = grid[place_of(s, 0, stage)];
+        const bool all = left == ALL_LAYERS;
         for (int32_t chunk = 0; chunk < s->vpp; chunk++) {
-            grid[place_of(s, chunk, stage)] = 0;
+            /* Of chunks whose layers are not known each has its share. */
+            int32_t share = left / s->vpp + (chunk < left % s->vpp ? 1 : 0);
+            grid[place_of(s, chunk, stage)] = all ? ALL_LAYERS : mf->n_layers > 0 ? 0 : share;
+        }
+        if (mf->n_layers == 0 || all) {
+            continue;
         }
         bool dealt = true;
         while (left > 0 && dealt) {
             dealt = false;
             for (int32_t chunk = 0; chunk < s->vpp && left > 0; chunk++) {
                 int32_t place = place_of(s, chunk, stage);
-                int32_t most = mf->n_layers > 0 ? layers_at(mf, n_places, place) : UINT8_MAX;
-                if (grid[place] < most && grid[place] < UINT8_MAX) {
+                if (grid[place] < layers_at(mf, n_places, place)) {
                     grid[place]++;
                     left--;
                     dealt = true;
                 }
             }
         }
+        /* More than the chunks have is seen where the counts are kept. */
+        grid[place_of(s, 0, stage)] += left;
     }
 }
 
+/** Layers of each place that a list names, as many as there are where that is known. */
 static cs_status read_counts(struct cs_mf *mf, const struct cs_yaml_node *node, const char *what,
-                             int32_t n_places, struct cs_per_place *list, struct cs_err *err)
+                             int32_t n_places, int32_t *counts, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    struct grid grid = {.what = what, .all = UINT8_MAX, .shorter = true};
+    struct grid grid = {.what = what, .all = ALL_LAYERS, .shorter = true};
     CS_TRY(read_grid(mf, node, &grid, err));
     if (!grid.rows && is_list(node)) {
         deal_to_chunks(mf, n_places, grid.at);
     }
-    list->n = (uint8_t)n_places;
     for (int32_t i = 0; i < n_places; i++) {
-        list->at[i] = (uint8_t)grid.at[i];
+        int32_t layers = layers_at(mf, n_places, i);
+        if (mf->n_layers > 0 && grid.at[i] > layers) {
+            if (grid.at[i] != ALL_LAYERS) {
+                cs__mf_warn(mf, cs_arena_printf(&mf->out->arena, "recompute_config.%s", what), node,
+                            "%d layers of place %d, which has %d: these are", (int)grid.at[i], (int)i,
+                            (int)layers);
+            }
+            grid.at[i] = layers;
+        }
+        counts[i] = grid.at[i];
     }
 out:
     return st;
+}
+
+/** Does a list name all layers of every place? */
+static bool are_all(const struct cs_mf *mf, const int32_t *counts, int32_t n_places)
+{
+    bool all = true;
+    for (int32_t i = 0; i < n_places; i++) {
+        all &= counts[i] == (mf->n_layers > 0 ? layers_at(mf, n_places, i) : ALL_LAYERS);
+    }
+    return all;
+}
+
+/** Into the strategy. */
+static cs_status keep_counts(const struct cs_yaml_node *node, const char *what, const int32_t *counts,
+                             int32_t n_places, struct cs_per_place *list, struct cs_err *err)
+{
+    list->n = (uint8_t)n_places;
+    for (int32_t i = 0; i < n_places; i++) {
+        if (counts[i] == ALL_LAYERS) {
+            return cs_err_set(
+                err, CS_E_INPUT, node->loc,
+                "'%s' is all layers of place %d of the pipeline, and the file does not give the "
+                "model's layers: write their number",
+                what, (int)i);
+        }
+        if (counts[i] > COUNT_MAX) {
+            return cs_err_set(
+                err, CS_E_LIMIT, node->loc,
+                "'%s' is %d for place %d of the pipeline, but at most %d are counted unless all "
+                "layers are recomputed",
+                what, (int)counts[i], (int)i, COUNT_MAX);
+        }
+        list->at[i] = (uint8_t)counts[i];
+    }
+    return CS_OK;
 }
 
 /** Are these operators those that MindFormers recomputes by default? */
@@ -304,15 +364,36 @@ static void read_operators(struct cs_mf *mf, const struct cs_yaml_node **node)
     }
 }
 
-/** With swap, lists name layers instead of counting them. */
-static void drop_indices(struct cs_mf *mf, const char *key, const struct cs_yaml_node **node)
+/** Recomputation by stage: at least one of both is a list. */
+static cs_status read_lists(struct cs_mf *mf, const struct cs_yaml_node *full,
+                            const struct cs_yaml_node *selective, int32_t n_places, struct cs_err *err)
 {
-    if (mf->out->strategy.swap_activations && is_list(*node)) {
-        cs__mf_warn(mf, key, *node, "layers by number (as with swap) are not modelled: none is recomputed");
-        *node = NULL;
+    cs_status st = CS_OK;
+    struct cs_strategy *s = &mf->out->strategy;
+    int32_t counts[CS_PLACES_MAX] = {0};
+    int32_t others[CS_PLACES_MAX] = {0};
+    if (full != NULL) {
+        CS_TRY(read_counts(mf, full, "recompute", n_places, counts, err));
     }
+    if (selective != NULL) {
+        CS_TRY(read_counts(mf, selective, "select_recompute", n_places, others, err));
+    }
+    for (int32_t i = 0; selective == NULL && s->recompute == CS_RECOMPUTE_SELECTIVE && i < n_places; i++) {
+        others[i] = mf->n_layers > 0 ? layers_at(mf, n_places, i) : ALL_LAYERS;
+    }
+    if (are_all(mf, counts, n_places)) {
+        s->recompute = CS_RECOMPUTE_FULL;
+        return CS_OK;
+    }
+    const struct cs_yaml_node *at = full != NULL ? full : selective;
+    CS_TRY(keep_counts(at, "recompute", counts, n_places, &s->full_layers, err));
+    at = selective != NULL ? selective : at;
+    CS_TRY(keep_counts(at, "select_recompute", others, n_places, &s->selective_layers, err));
+out:
+    return st;
 }
 
+/** With swap too: where both name a layer, recomputation wins (../../README.md). */
 static cs_status read_recompute(struct cs_mf *mf, int32_t n_places, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -320,28 +401,15 @@ static cs_status read_recompute(struct cs_mf *mf, int32_t n_places, struct cs_er
     const struct cs_yaml_node *full = CS_MF_GET(mf, mf->recompute, "recompute");
     const struct cs_yaml_node *selective = CS_MF_GET(mf, mf->recompute, "select_recompute");
     read_operators(mf, &selective);
-    drop_indices(mf, "recompute_config.recompute", &full);
-    drop_indices(mf, "recompute_config.select_recompute", &selective);
-    if (!is_list(full) && !is_list(selective)) {
-        bool on = false;
-        CS_TRY(cs__mf_bool(selective, "select_recompute", &on, err));
-        s->recompute = on ? CS_RECOMPUTE_SELECTIVE : s->recompute;
-        on = false;
-        CS_TRY(cs__mf_bool(full, "recompute", &on, err));
-        s->recompute = on ? CS_RECOMPUTE_FULL : s->recompute;
-        return CS_OK;
+    if (is_list(full) || is_list(selective)) {
+        return read_lists(mf, full, selective, n_places, err);
     }
-    s->full_layers.n = s->selective_layers.n = (uint8_t)n_places;
-    if (full != NULL) {
-        CS_TRY(read_counts(mf, full, "recompute", n_places, &s->full_layers, err));
-    }
-    if (selective != NULL) {
-        CS_TRY(read_counts(mf, selective, "select_recompute", n_places, &s->selective_layers, err));
-    } else if (s->recompute == CS_RECOMPUTE_SELECTIVE) {
-        for (int32_t i = 0; i < n_places; i++) {
-            s->selective_layers.at[i] = UINT8_MAX;
-        }
-    }
+    bool on = false;
+    CS_TRY(cs__mf_bool(selective, "select_recompute", &on, err));
+    s->recompute = on ? CS_RECOMPUTE_SELECTIVE : s->recompute;
+    on = false;
+    CS_TRY(cs__mf_bool(full, "recompute", &on, err));
+    s->recompute = on ? CS_RECOMPUTE_FULL : s->recompute;
 out:
     return st;
 }

@@ -81,6 +81,44 @@ static void reset_degrees(struct cs_mf *mf, const struct degree *rows, int32_t n
     *rows[0].value = (int32_t)mf->out->n_devices;
 }
 
+/** What asks for model parallelism and has none. The new style refuses it (mindformers_check.c). */
+static void warn_sequence(struct cs_mf *mf)
+{
+    struct cs_strategy *s = &mf->out->strategy;
+    if (s->sp && s->mp == 1 && !mf->new_style) {
+        cs__mf_warn(mf, "parallel_config.use_seq_parallel",
+                    CS_MF_GET(mf, mf->parallel_config, "use_seq_parallel"),
+                    "has no effect with model_parallel 1");
+    }
+}
+
+/** A key that is left out and whose default is not what the rest of the file speaks of. */
+static void warn_default(struct cs_mf *mf, const struct cs_yaml_node *section, const char *path, bool speaks,
+                         const char *text)
+{
+    const char *dot = strrchr(path, '.');
+    if (speaks && CS_MF_GET(mf, section, dot != NULL ? dot + 1 : path) == NULL) {
+        cs__mf_warn_as(mf, path, mf->parallel_config != NULL ? mf->parallel_config : mf->root, text);
+    }
+}
+
+/** Defaults of MindFormers' configuration that the degrees contradict. */
+static void warn_defaults(struct cs_mf *mf)
+{
+    const struct cs_strategy *s = &mf->out->strategy;
+    const bool many = mf->parallel_config != NULL && mf->out->n_devices > 1;
+    const bool whole = s->mp == 1 || mf->new_style || s->pp > 1; /* or the vocabulary is cut all the same */
+    warn_default(mf, mf->root, "use_parallel", many,
+                 "is left out, and False by default: the degrees of parallel_config are simulated");
+    warn_default(
+        mf, mf->parallel, "parallel.parallel_mode", many && s->mp * s->pp * s->cp * s->ep > 1,
+        "is left out, and 0 (replicas only) by default: the degrees of parallel_config are simulated");
+    warn_default(mf, mf->parallel, "parallel.enable_alltoall", many && s->ep > 1,
+                 "is left out, and False by default: an all-to-all is simulated");
+    warn_default(mf, mf->parallel_config, "parallel_config.vocab_emb_dp", many && !whole,
+                 "is left out, and True by default: an embedding that model_parallel cuts is simulated");
+}
+
 static cs_status read_degrees(struct cs_mf *mf, struct cs_err *err)
 {
     struct cs_strategy *s = &mf->out->strategy;
@@ -107,6 +145,8 @@ static cs_status read_degrees(struct cs_mf *mf, struct cs_err *err)
         reset_degrees(mf, rows, CS_COUNT(rows));
         s->sp = false;
     }
+    warn_sequence(mf);
+    warn_defaults(mf);
 out:
     return st;
 }
@@ -214,11 +254,22 @@ static cs_status read_sharding(struct cs_mf *mf, struct cs_err *err)
     }
     CS_TRY(read_level(mf, config, enabled || !mf->parallel_run, &zero, err));
     CS_TRY(read_threshold(mf, config, &none, err));
+    if (!enabled && size > 1 && mf->parallel_run) {
+        cs__mf_warn(mf, "parallel.parallel_optimizer_config.optimizer_weight_shard_size", node,
+                    "has no effect without enable_parallel_optimizer");
+    }
     if (!enabled || none) {
         return CS_OK;
     }
+    if (s->cp > 1 && (size < 0 || size > s->dp)) {
+        cs__mf_warn(mf, "parallel.enable_parallel_optimizer",
+                    CS_MF_GET(mf, mf->parallel, "enable_parallel_optimizer"),
+                    "sharding over data_parallel * context_parallel = %lld ranks is not modelled: over "
+                    "data_parallel's %d it is",
+                    (long long)s->dp * s->cp, (int)s->dp);
+    }
     s->op = size > 0 && size < s->dp ? (int32_t)size : s->dp;
-    if (size > s->dp && s->mp * s->cp > 1) {
+    if (size > s->dp && s->mp > 1 && s->cp == 1) {
         cs__mf_warn(mf, "parallel.parallel_optimizer_config.optimizer_weight_shard_size", node,
                     "sharding over more than the %d data-parallel ranks is not modelled", (int)s->dp);
     }
@@ -307,6 +358,10 @@ static cs_status read_schedule(struct cs_mf *mf, struct cs_err *err)
     if (s->vpp > 1 && s->schedule == CS_SCHED_1F1B) {
         s->schedule = CS_SCHED_INTERLEAVED;
     }
+    if (interleave && s->vpp == 1 && s->schedule == CS_SCHED_1F1B) {
+        cs__mf_warn(mf, "parallel.pipeline_config.pipeline_interleave",
+                    CS_MF_GET(mf, config, "pipeline_interleave"), "has no effect with pp_interleave_num 1");
+    }
     drop_idle(mf);
 out:
     return st;
@@ -323,6 +378,13 @@ static cs_status read_copies(struct cs_mf *mf, struct cs_err *err)
     CS_TRY(cs__mf_int(interleave, 1, 64, "micro_batch_interleave_num", &copies, err));
     CS_TRY(cs__mf_int(grain, 1, 64, "fine_grain_interleave", &parts, err));
     s->half_batches = copies > 1 || parts > 1 ? 2 : 1;
+    if (s->half_batches > 1 && s->mp == 1) {
+        cs__mf_warn(mf,
+                    copies > 1 ? "micro_batch_interleave_num" : "model.model_config.fine_grain_interleave",
+                    copies > 1 ? interleave : grain,
+                    "without model_parallel there is no communication to hide: the parts run as one");
+        return CS_OK;
+    }
     if (copies > 2) {
         cs__mf_warn(mf, "micro_batch_interleave_num", interleave, "more than two copies are modelled as two");
     }

@@ -138,6 +138,28 @@ out:
     return st;
 }
 
+/** The settings that do not depend on others: a file without a sequence length has them all the same. */
+static void note_said(struct cs_mf *mf)
+{
+    const struct {
+        bool said;
+        uint32_t bit;
+    } rows[] = {{mf->parallel_config != NULL || CS_MF_GET(mf, mf->runner, "batch_size") != NULL ||
+                     CS_MF_GET(mf, mf->model, "batch_size", "local_batch_size") != NULL,
+                 CS_MF_SAYS_BATCH},
+                {mf->out->training.seq_length > 0, CS_MF_SAYS_SEQ_LENGTH},
+                {CS_MF_GET(mf, mf->model, "compute_dtype") != NULL, CS_MF_SAYS_DTYPE},
+                {CS_MF_GET(mf, mf->optimizer, "type") != NULL, CS_MF_SAYS_OPTIMIZER},
+                {CS_MF_GET(mf, mf->wrapper, "use_clip_grad") != NULL, CS_MF_SAYS_CLIP},
+                {CS_MF_GET(mf, mf->parallel, "gradient_fp32_sync") != NULL, CS_MF_SAYS_FP32_SYNC},
+                {mf->out->training.n_fusion > 0, CS_MF_SAYS_FUSION}};
+    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
+        bool known = rows[i].said || (mf->out->has_model && i > 1); /* a whole file: the style's default */
+        mf->out->said |= known ? rows[i].bit : 0;
+    }
+    mf->out->said |= mf->out->has_training ? CS_MF_SAYS_ALL : 0;
+}
+
 cs_status cs__mf_training(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st;
@@ -157,6 +179,7 @@ cs_status cs__mf_training(struct cs_mf *mf, struct cs_err *err)
     CS_TRY(cs__mf_int(length != NULL ? length : hub_length, 1, 100000000, "seq_length", &t->seq_length, err));
     CS_TRY(read_batch(mf, err));
     mf->out->has_training = t->seq_length > 0;
+    note_said(mf);
 out:
     return st;
 }

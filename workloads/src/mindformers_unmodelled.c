@@ -258,6 +258,44 @@ static void walk_value(struct walk *walk, const struct cs_yaml_node *node, enum 
     }
 }
 
+/** Find the keys that stand twice, wherever they are, for their paths. */
+static void walk_repeats(struct walk *walk, const struct cs_yaml *yaml, const struct cs_yaml_node *node,
+                         size_t len)
+{
+    const int32_t n = yaml->n_repeats < CS_YAML_REPEATS_MAX ? yaml->n_repeats : CS_YAML_REPEATS_MAX;
+    for (int32_t i = 0; node->kind != CS_YAML_SCALAR && i < node->n; i++) {
+        size_t end = len;
+        if (node->kind == CS_YAML_MAP) {
+            end = add_to_path(walk, len, len > 0 ? "." : "", node->keys[i]->text, "");
+        }
+        for (int32_t k = 0; node->kind == CS_YAML_MAP && k < n; k++) {
+            if (yaml->repeats[k].kept == node->keys[i]) {
+                walk->key = yaml->repeats[k].dropped;
+                list_key(walk, cs_arena_printf(&walk->mf->out->arena,
+                                               "is not read: line %d says it again, and the last counts",
+                                               node->keys[i]->loc.line));
+            }
+        }
+        walk_repeats(walk, yaml, node->items[i], end);
+        walk->path[len] = '\0';
+    }
+}
+
+void cs__mf_list_repeats(struct cs_mf *mf, const struct cs_yaml *yaml, const char *prefix)
+{
+    struct walk walk = {.mf = mf};
+    if (yaml->n_repeats == 0) {
+        return;
+    }
+    (void)snprintf(walk.path, sizeof walk.path, "%s", prefix);
+    walk_repeats(&walk, yaml, yaml->root, strlen(walk.path));
+    if (yaml->n_repeats > CS_YAML_REPEATS_MAX) {
+        cs__mf_warn_as(mf, "and more", yaml->root,
+                       cs_arena_printf(&mf->out->arena, "%d other keys stand again further down",
+                                       (int)(yaml->n_repeats - CS_YAML_REPEATS_MAX)));
+    }
+}
+
 static int by_place(const void *a, const void *b)
 {
     const struct cs_mindformers_warning *x = a;

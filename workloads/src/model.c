@@ -336,6 +336,45 @@ uint64_t cs__model_hash(const struct cs_model *model)
     return hash_rest(cs_hash_real(cs_hash_text(hash, model->name), model->dropout_frac), model);
 }
 
+/** Is it about the model? Keys of model_config that say how it runs are of no use with the model alone. */
+static bool is_of_model(const char *key)
+{
+    static const char *const parts[] = {"model.", "moe_config.", "config.json.", "pretrained_model_dir"};
+    static const char *const runs[] = {"offset",
+                                       "layers_per_stage",
+                                       "pp_interleave_num",
+                                       "fine_grain_interleave",
+                                       "batch_size",
+                                       "local_batch_size",
+                                       "compute_dtype",
+                                       "param_init_type",
+                                       "params_dtype",
+                                       "use_ring_attention",
+                                       "moe_token_dispatcher_type",
+                                       NULL};
+    const char *dot = strrchr(key, '.');
+    bool found = false;
+    for (int32_t i = 0; i < CS_COUNT(parts); i++) {
+        found |= cs_text_starts_with(key, parts[i]);
+    }
+    return found && cs_text_index(dot != NULL ? dot + 1 : key, runs) < 0;
+}
+
+static void keep_warnings(struct cs_model *model, const struct cs_mindformers *config)
+{
+    struct cs_mindformers_warning *list =
+        CS_ARENA_NEW(&model->arena, struct cs_mindformers_warning, config->n_warnings);
+    for (int32_t i = 0; i < config->n_warnings; i++) {
+        const struct cs_mindformers_warning *w = &config->warnings[i];
+        if (is_of_model(w->key)) {
+            list[model->n_warnings++] = (struct cs_mindformers_warning){
+                cs_arena_strdup(&model->arena, w->key), cs_arena_strdup(&model->arena, w->file), w->line,
+                cs_arena_strdup(&model->arena, w->text)};
+        }
+    }
+    model->warnings = list;
+}
+
 /** The model of a MindFormers configuration. */
 static cs_status load_mindformers(struct cs_model *model, const char *path, struct cs_err *err)
 {
@@ -351,6 +390,7 @@ static cs_status load_mindformers(struct cs_model *model, const char *path, stru
     }
     *model = config.model;
     config.model = (struct cs_model){0};
+    keep_warnings(model, &config);
 out:
     cs_mindformers_release(&config);
     return st;
@@ -429,10 +469,18 @@ out:
 cs_status cs_model_load(struct cs_model *model, const char *path, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    struct cs_yaml yaml = {0};
+    struct cs_yaml yaml = {.last_wins = true};
     CS_TRY(cs_yaml_load_file(&yaml, path, err));
-    CS_TRY(cs_mindformers_is(yaml.root) ? load_mindformers(model, path, err)
-                                        : read_model(model, yaml.root, path, err));
+    if (cs_mindformers_is(yaml.root)) {
+        CS_TRY(load_mindformers(model, path, err));
+        goto out;
+    }
+    if (yaml.n_repeats > 0) { /* our own files have a key once */
+        cs_yaml_release(&yaml);
+        yaml.last_wins = false;
+        CS_TRY(cs_yaml_load_file(&yaml, path, err));
+    }
+    CS_TRY(read_model(model, yaml.root, path, err));
 out:
     cs_yaml_release(&yaml);
     return st;

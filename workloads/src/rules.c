@@ -392,6 +392,12 @@ static bool keys_take_effect(const struct subject *x)
         {s->expert_mp && s->mp == 1, "expert_mp", "mp above 1"},
         {s->cp_kind != CS_CP_RING && s->cp == 1, "cp_kind", "cp above 1"},
     };
+    const bool listed = s->full_layers.n > 0 || s->selective_layers.n > 0;
+    if (listed && s->recompute != CS_RECOMPUTE_NONE) {
+        return REFUSE(x, "recompute=%s has no effect: %s says it stage by stage",
+                      cs_recompute_names[s->recompute],
+                      s->full_layers.n > 0 ? "full_layers" : "selective_layers");
+    }
     for (int32_t i = 0; i < CS_COUNT(keys); i++) {
         if (keys[i].idle) {
             return REFUSE(x, "%s has no effect: it needs %s", keys[i].key, keys[i].needs);

@@ -38,6 +38,7 @@ struct loader {
     int32_t n_anchors;
     int32_t n_slots;
     int32_t n_nodes;
+    struct cs_yaml *out; /* what repeats are noted in */
     struct cs_err *err;
 };
 
@@ -289,8 +290,21 @@ static int by_idx(const void *a, const void *b)
     return (x->idx > y->idx) - (x->idx < y->idx);
 }
 
-/* Leave one entry a key, the first in order of precedence. Two explicit ones are an error, at the second; of
- * several such pairs the one that comes first in the file is reported. */
+/* An explicit key stands again: note the earlier one. */
+static void note_repeat(struct loader *l, const struct entry *dropped, const struct entry *kept)
+{
+    if (!l->out->repeats) {
+        l->out->repeats = CS_ARENA_NEW(l->arena, struct cs_yaml_repeat, CS_YAML_REPEATS_MAX);
+    }
+    if (l->out->n_repeats < CS_YAML_REPEATS_MAX) {
+        l->out->repeats[l->out->n_repeats] = (struct cs_yaml_repeat){&dropped->key->node, &kept->key->node};
+    }
+    l->out->n_repeats++;
+}
+
+/* Leave one entry a key, the first in order of precedence. Of two explicit ones the last counts where the
+ * reader wants that; else they are an error, at the second; of several such pairs the one that comes first in
+ * the file is reported. */
 static cs_status settle_entries(struct loader *l, struct entries *entries)
 {
     if (entries->n < 2) {
@@ -301,10 +315,13 @@ static cs_status settle_entries(struct loader *l, struct entries *entries)
     int first_line = 0;
     int32_t n = 1;
     for (int32_t i = 1; i < entries->n; i++) {
-        const struct entry *kept = &entries->list[n - 1];
+        struct entry *kept = &entries->list[n - 1];
         const struct entry *entry = &entries->list[i];
         if (strcmp(kept->key->node.text, entry->key->node.text) != 0) {
             entries->list[n++] = *entry;
+        } else if (!entry->merged && l->out->last_wins) {
+            note_repeat(l, kept, entry);
+            *kept = *entry;
         } else if (!entry->merged && entry->idx < twice.idx) {
             twice = *entry;
             first_line = kept->key->node.loc.line;
@@ -506,8 +523,8 @@ out:
 cs_status cs_yaml_load_text(struct cs_yaml *yaml, const char *text, size_t bytes, const char *name,
                             struct cs_err *err)
 {
-    struct cs_yaml fresh = {0};
-    struct loader l = {.text = text, .bytes = bytes, .arena = &fresh.arena, .err = err};
+    struct cs_yaml fresh = {.last_wins = yaml->last_wins};
+    struct loader l = {.text = text, .bytes = bytes, .arena = &fresh.arena, .out = &fresh, .err = err};
     bool has_parser = false;
     cs_status st = CS_OK;
     l.file = name ? cs_arena_strdup(&fresh.arena, name) : NULL;
@@ -558,4 +575,6 @@ void cs_yaml_release(struct cs_yaml *yaml)
 {
     cs_arena_release(&yaml->arena);
     yaml->root = NULL;
+    yaml->n_repeats = 0;
+    yaml->repeats = NULL;
 }

@@ -58,8 +58,9 @@ struct cs_report_origin cs__origin(const char *command);
 
 /** Options and argument of commands that take a study. */
 struct cs__study_args {
-    const char *study; /* NULL = none given */
-    bool is_optional;  /* another option stands for a study and its settings */
+    const char *study;        /* NULL = none given */
+    bool is_optional;         /* another option stands for a study and its settings */
+    const char *model_listed; /* a model file whose warnings have been said already */
     int32_t n_overrides;
     int32_t n_parts; /* of these, the first: -m and -p */
     struct cs_override overrides[CS__OVERRIDES_MAX];

@@ -23,6 +23,12 @@ enum { OPT_STRATEGY = 1, OPT_TIMELINE, OPT_EXPLAIN, OPT_REPEAT, OPT_MINDFORMERS 
 
 #define REPEATS_MAX 100000
 
+/* Do two outputs go to one place? */
+static bool same_place(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
 static bool to_stdout(const char *path)
 {
     return path && strcmp(path, "-") == 0;
@@ -60,6 +66,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (to_stdout(args->timeline) && (to_stdout(args->output.json) || to_stdout(args->output.csv))) {
             argp_error(state, "only one of --json, --csv and --timeline can go to standard output");
         }
+        if (same_place(args->timeline, args->output.json) || same_place(args->timeline, args->output.csv)) {
+            argp_error(state, "only one of --json, --csv and --timeline can go to %s", args->timeline);
+        }
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -77,8 +86,11 @@ static void parse_args(struct simulate_args *args, int argc, char **argv)
         {"mindformers", OPT_MINDFORMERS, "FILE", 0,
          "Take model, training and strategy from a MindFormers run_*.yaml; what it asks for and is not "
          "modelled "
-         "is listed; other options win over it; without -p on as many devices as it asks for, eight a server "
-         "of the default type",
+         "is listed. Other options win over it; a STUDY beside it says the rest (platform, constraints, "
+         "faults), "
+         "and one that says what FILE says is refused. Without a platform (-p, --set, STUDY) on as many "
+         "devices "
+         "as FILE asks for, eight a server of the default type",
          0},
         {"timeline", OPT_TIMELINE, "FILE", 0, "Write every rank's step as Chrome/Perfetto trace events", 0},
         {"explain-folding", OPT_EXPLAIN, NULL, 0,
@@ -92,7 +104,7 @@ static void parse_args(struct simulate_args *args, int argc, char **argv)
         options,
         parse,
         "STUDY --strategy S\n-m MODEL -p PLATFORM --set KEY=VALUE... --strategy S\n"
-        "--mindformers FILE [-p PLATFORM]",
+        "--mindformers FILE [-p PLATFORM | STUDY]",
         "Simulate one training step under one strategy: time, bubble, communication, memory.\v"
         "STUDY is a study file or the name of a shipped one. A strategy that does not fit in memory is "
         "simulated as if memory were larger, and ends in 3. " CS__EXIT_STATUS_DOC,
@@ -167,7 +179,7 @@ static cs_status choose_strategy(const struct simulate_args *args, const struct 
     cs__mindformers_blame(&args->config, err);
     if (args->output.json) {
         json_t *object = cs_report_refused_json(strategy, err->text, study, &origin);
-        cs__mindformers_add_warnings(&args->config, object);
+        cs__mindformers_add_warnings(&args->config, &study->model, object);
         cs_status st = cs__write_json(&args->output, object, &ignored);
         if (st != CS_OK) {
             *err = ignored;
@@ -181,7 +193,7 @@ static json_t *result_json(const struct simulate_args *args, const struct cs_sim
 {
     struct cs_report_origin origin = cs__origin("simulate");
     json_t *object = cs_report_simulate_json(report, &origin);
-    cs__mindformers_add_warnings(&args->config, object);
+    cs__mindformers_add_warnings(&args->config, &report->study->model, object);
     return object;
 }
 
@@ -242,7 +254,7 @@ int cs__cmd_simulate(int argc, char **argv)
     }
     st = cs__load_study(&study, &args.study, &err);
     if (st != CS_OK) {
-        cs__mindformers_name_gaps(&args.config, &err);
+        cs__mindformers_name_gaps(&args.config, &args.study, &err);
         goto out;
     }
     CS_TRY(simulate(&args, &study, &exit_code, &err));

@@ -1,6 +1,7 @@
 #include "mindformers_priv.h"
 
 #include "cs/base/text.h"
+#include "cs/strategies/shipped.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,10 +19,10 @@ struct settings {
     struct cs_override list[N_SETTINGS];
 };
 
-static void say_warnings(const struct cs_mindformers *config)
+void cs__mindformers_say(const struct cs_mindformers_warning *warnings, int32_t n)
 {
-    for (int32_t i = 0; i < config->n_warnings; i++) {
-        const struct cs_mindformers_warning *w = &config->warnings[i];
+    for (int32_t i = 0; i < n; i++) {
+        const struct cs_mindformers_warning *w = &warnings[i];
         (void)fprintf(stderr, "%s:%d: warning: %s: %s\n", w->file, w->line, w->key, w->text);
     }
 }
@@ -45,15 +46,28 @@ static cs_status put_first(struct cs__study_args *args, const struct settings *s
     return CS_OK;
 }
 
-static void set_training(struct settings *settings, const struct cs_training *t)
+/* Each setting that is known: one that is missing does not take the others with it. */
+static void set_training(struct settings *settings, const struct cs_mindformers *config)
 {
     struct cs_arena *arena = settings->arena;
-    set(settings, "training.global_batch", cs_arena_printf(arena, "%lld", (long long)t->global_batch), true);
-    set(settings, "training.seq_length", cs_arena_printf(arena, "%lld", (long long)t->seq_length), true);
-    set(settings, "training.dtype", cs_dtype_names[t->dtype], true);
-    set(settings, "training.optimizer", cs_optimizer_names[t->optimizer], true);
-    set(settings, "training.clip_gradient", t->clip_gradient ? "true" : "false", false);
-    set(settings, "training.gradient_fp32_sync", t->gradient_fp32_sync ? "true" : "false", false);
+    const struct cs_training *t = &config->training;
+    const struct {
+        uint32_t bit;
+        const char *key, *value;
+        bool literal;
+    } rows[] = {
+        {CS_MF_SAYS_BATCH, "global_batch", cs_arena_printf(arena, "%lld", (long long)t->global_batch), true},
+        {CS_MF_SAYS_SEQ_LENGTH, "seq_length", cs_arena_printf(arena, "%lld", (long long)t->seq_length), true},
+        {CS_MF_SAYS_DTYPE, "dtype", cs_dtype_names[t->dtype], true},
+        {CS_MF_SAYS_OPTIMIZER, "optimizer", cs_optimizer_names[t->optimizer], true},
+        {CS_MF_SAYS_CLIP, "clip_gradient", t->clip_gradient ? "true" : "false", false},
+        {CS_MF_SAYS_FP32_SYNC, "gradient_fp32_sync", t->gradient_fp32_sync ? "true" : "false", false},
+    };
+    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
+        if (config->said & rows[i].bit) {
+            set(settings, cs_arena_printf(arena, "training.%s", rows[i].key), rows[i].value, rows[i].literal);
+        }
+    }
     if (t->n_fusion > 0) {
         const char *list = "";
         for (int32_t i = 0; i < t->n_fusion; i++) {
@@ -92,25 +106,78 @@ static bool is_changed(const char *strategy, const struct cs__study_args *args)
 }
 
 /* Where nothing names a cluster: as many devices as the file's degrees ask for, in the default server. */
-static void set_platform(struct settings *settings, const struct cs_mindformers *config,
-                         const struct cs__study_args *args)
+static cs_status set_platform(struct settings *settings, const struct cs__mindformers *m,
+                              bool study_has_platform, const struct cs__study_args *args, struct cs_err *err)
 {
     struct cs_arena *arena = settings->arena;
-    bool given = args->study != NULL;
+    const int64_t n_devices = m->config.n_devices;
+    bool given = study_has_platform;
     for (int32_t i = 0; i < args->n_overrides; i++) {
         given |= cs_text_starts_with(args->overrides[i].key, "platform");
     }
-    if (!given) {
-        const char *n = cs_arena_printf(arena, "%lld", (long long)config->n_devices);
-        set(settings, "platform.devices", n, true);
-        if (config->n_devices < DEVICES_PER_NODE) {
-            set(settings, "platform.devices_per_node", n, true);
+    if (given) {
+        return CS_OK;
+    }
+    if (n_devices > DEVICES_PER_NODE && n_devices % DEVICES_PER_NODE != 0) {
+        return cs_err_set(
+            err, CS_E_INPUT, (struct cs_loc){.file = m->path},
+            "the degrees make %lld devices, which are no whole number of servers of %d: name a platform "
+            "of as many (-p)",
+            (long long)n_devices, DEVICES_PER_NODE);
+    }
+    const char *n = cs_arena_printf(arena, "%lld", (long long)n_devices);
+    set(settings, "platform.devices", n, true);
+    if (n_devices < DEVICES_PER_NODE) {
+        set(settings, "platform.devices_per_node", n, true);
+    }
+    return CS_OK;
+}
+
+/* A study beside the file may say all that the file does not: two models, settings or strategies are a
+ * contradiction. */
+static cs_status check_study(const struct cs__mindformers *m, const struct cs__study_args *args,
+                             bool *has_platform, struct cs_err *err)
+{
+    const struct cs_mindformers *config = &m->config;
+    const struct {
+        const char *key;
+        bool in_file;
+    } rows[] = {{"model", config->has_model}, {"training", config->said != 0}, {"strategy", true}};
+    cs_status st = CS_OK;
+    struct cs_arena arena = {0};
+    struct cs_yaml yaml = {0};
+    const char *data_dir = NULL;
+    const char *path = args->study;
+    *has_platform = false;
+    if (!path) {
+        return CS_OK;
+    }
+    CS_TRY(cs__data_dir(&arena, &data_dir, err));
+    if (!cs_shipped_is_path(CS_SHIPPED_STUDY, path)) {
+        CS_TRY(cs_shipped_find(&arena, data_dir, CS_SHIPPED_STUDY, path, NULL,
+                               (struct cs_loc){.file = "command line"}, &path, err));
+    }
+    CS_TRY(cs_yaml_load_file(&yaml, path, err));
+    *has_platform = cs_yaml_get(yaml.root, "platform") != NULL;
+    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
+        const struct cs_yaml_node *node = cs_yaml_get(yaml.root, rows[i].key);
+        if (node && rows[i].in_file) {
+            st = cs_err_set(
+                err, CS_E_INPUT, node->loc,
+                "'%s' is said by the study and by '%s': with --mindformers leave it out of the study",
+                rows[i].key, m->path);
+            goto out;
         }
     }
+out:
+    cs_yaml_release(&yaml);
+    cs_arena_release(&arena);
+    return st;
 }
 
 /* "dp=16,mp=2,..." key by key; a comma in a value is one without a '=' before the next. */
-static void set_strategy(struct settings *settings, const struct cs_strategy *strategy, bool without_counts)
+static void set_strategy(struct settings *settings, const struct cs_strategy *strategy, bool without_counts,
+                         bool without_recompute)
 {
     char text[CS_STRATEGY_TEXT_MAX];
     char *at = cs_arena_strdup(settings->arena, cs_strategy_format(strategy, text, sizeof text));
@@ -130,7 +197,8 @@ static void set_strategy(struct settings *settings, const struct cs_strategy *st
         bool counts = strcmp(at, "full_layers") == 0 || strcmp(at, "selective_layers") == 0;
         if (equals && strcmp(at, "op") == 0 && strategy->op == strategy->dp) {
             set(settings, "strategy.op", "dp", true);
-        } else if (equals && !(counts && without_counts)) {
+        } else if (equals && !(counts && without_counts) &&
+                   !(without_recompute && strcmp(at, "recompute") == 0)) {
             set(settings, cs_arena_printf(settings->arena, "strategy.%s", at), equals + 1, true);
         }
         at = next ? next + 1 : NULL;
@@ -143,35 +211,58 @@ cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, con
     cs_status st;
     struct cs_mindformers *config = &m->config;
     struct settings settings = {.arena = &config->arena};
+    bool has_platform = false;
     CS_TRY(cs_mindformers_load(config, path, err));
     m->path = path;
-    say_warnings(config);
+    if (config->search_line > 0) {
+        st = cs_err_set(
+            err, CS_E_INPUT, (struct cs_loc){path, config->search_line, 0},
+            "'parallelism' lists degrees to choose from: this is a request of a search, not a run; write "
+            "its lists into the 'strategy' block of a study, with 'model: %s', for clustersim search",
+            path);
+        goto out;
+    }
+    CS_TRY(check_study(m, args, &has_platform, err));
+    cs__mindformers_say(config->warnings, config->n_warnings);
+    args->model_listed = config->has_model ? path : NULL;
     if (config->has_model) {
         set(&settings, "model", path, true);
     }
-    if (config->has_training) {
-        set_training(&settings, &config->training);
-    }
+    set_training(&settings, config);
     if (config->device_memory_bytes > 0) {
         set(&settings, "constraints.device_memory",
             cs_arena_printf(&config->arena, "%.0fB", floor(config->device_memory_bytes)), true);
     }
-    set_platform(&settings, config, args);
+    CS_TRY(set_platform(&settings, m, has_platform, args, err));
     m->is_changed = is_changed(strategy, args);
-    set_strategy(&settings, &config->strategy, is_given("recompute", strategy, args));
+    set_strategy(&settings, &config->strategy, is_given("recompute", strategy, args),
+                 is_given("full_layers", strategy, args) || is_given("selective_layers", strategy, args));
     CS_TRY(put_first(args, &settings, err));
 out:
     return st;
 }
 
-void cs__mindformers_name_gaps(const struct cs__mindformers *m, struct cs_err *err)
+void cs__mindformers_name_gaps(struct cs__mindformers *m, const struct cs__study_args *args,
+                               struct cs_err *err)
 {
-    const struct cs_mindformers *config = &m->config;
-    if (m->path && !(config->has_model && config->has_training)) {
-        cs_err_prefix(err, "'%s' gives no %s", m->path,
-                      config->has_model      ? "sequence length"
-                      : config->has_training ? "sizes of a model"
-                                             : "sizes of a model and no sequence length");
+    const struct {
+        bool is_there;
+        const char *key, *name;
+    } rows[] = {{m->config.has_model, "model", "sizes of a model"},
+                {m->config.said & CS_MF_SAYS_SEQ_LENGTH, "training.seq_length", "sequence length"},
+                {m->config.said & CS_MF_SAYS_BATCH, "training.global_batch", "batch"}};
+    const char *list = "";
+    for (int32_t i = 0; m->path && i < CS_COUNT(rows); i++) {
+        bool is_there = rows[i].is_there;
+        for (int32_t k = 0; k < args->n_overrides; k++) {
+            is_there |= strcmp(args->overrides[k].key, rows[i].key) == 0;
+        }
+        if (!is_there) {
+            list = cs_arena_printf(&m->config.arena, "%s%s%s", list, *list ? " and no " : "", rows[i].name);
+        }
+    }
+    if (*list) {
+        cs_err_prefix(err, "'%s' gives no %s", m->path, list);
     }
 }
 
@@ -190,11 +281,10 @@ static void put_text(json_t *object, const char *key, const char *text)
     (void)json_object_set_new(object, key, value ? value : json_null());
 }
 
-void cs__mindformers_add_warnings(const struct cs__mindformers *m, json_t *result)
+static void add_all(json_t *list, const struct cs_mindformers_warning *warnings, int32_t n)
 {
-    json_t *list = json_object_get(result, "warnings");
-    for (int32_t i = 0; i < m->config.n_warnings; i++) {
-        const struct cs_mindformers_warning *w = &m->config.warnings[i];
+    for (int32_t i = 0; i < n; i++) {
+        const struct cs_mindformers_warning *w = &warnings[i];
         json_t *warning = json_object();
         put_text(warning, "key", w->key);
         put_text(warning, "file", w->file);
@@ -202,6 +292,16 @@ void cs__mindformers_add_warnings(const struct cs__mindformers *m, json_t *resul
         put_text(warning, "text", w->text);
         (void)json_array_append_new(list, warning);
     }
+}
+
+void cs__mindformers_add_warnings(const struct cs__mindformers *m, const struct cs_model *model,
+                                  json_t *result)
+{
+    json_t *list = json_object_get(result, "warnings");
+    const bool same =
+        m->path && m->config.has_model && model->source && strcmp(model->source, m->config.model.source) == 0;
+    add_all(list, m->config.warnings, m->config.n_warnings);
+    add_all(list, model->warnings, same ? 0 : model->n_warnings);
 }
 
 void cs__mindformers_release(struct cs__mindformers *m)

@@ -135,6 +135,19 @@ static void name_part(struct cs__study_args *args, const char *key, const char *
     args->overrides[args->n_parts++] = part;
 }
 
+/* `tp` is another name of `mp`: of two values it would not be clear which is meant. */
+static void check_names(const struct cs__study_args *args, struct argp_state *state, const char *key)
+{
+    static const char *const names[] = {"strategy.mp", "strategy.tp", NULL};
+    int32_t index = cs_text_index(key, names);
+    for (int32_t i = args->n_parts; index >= 0 && i < args->n_overrides; i++) {
+        if (strcmp(args->overrides[i].key, names[1 - index]) == 0) {
+            argp_error(state, "--set %s and --set %s are one key: leave one out", args->overrides[i].key,
+                       key);
+        }
+    }
+}
+
 static void add_set(struct cs__study_args *args, struct argp_state *state, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -147,6 +160,7 @@ static void add_set(struct cs__study_args *args, struct argp_state *state, const
     }
     memcpy(key, text, len);
     key[len] = '\0';
+    check_names(args, state, key);
     cs__study_args_set(args, key, equals + 1);
     args->overrides[at].literal = false;
 }

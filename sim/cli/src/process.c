@@ -1,4 +1,4 @@
-#include "cli_priv.h"
+#include "mindformers_priv.h"
 
 #include "cs/base/file.h"
 #include "cs/strategies/shipped.h"
@@ -63,6 +63,9 @@ cs_status cs__load_study(struct cs_study *study, const struct cs__study_args *ar
         .path = args->study, .n_overrides = args->n_overrides, .overrides = args->overrides};
     CS_TRY(cs__data_dir(&arena, &source.data_dir, err));
     CS_TRY(cs_study_load(study, &source, err));
+    if (!args->model_listed || strcmp(args->model_listed, study->model_path) != 0) {
+        cs__mindformers_say(study->model.warnings, study->model.n_warnings);
+    }
 out:
     cs_arena_release(&arena);
     return st;

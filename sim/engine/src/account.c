@@ -1,5 +1,11 @@
 #include "replay_priv.h"
 
+#include <float.h>
+#include <math.h>
+
+/* Roundings of the times that a share of a step is made of. */
+#define ROUNDINGS 8
+
 /* Position of `t` seconds in a delay: how much of it was computing, how much crossed nodes. Points are few;
  * inside one operation everything is proportional. */
 static void delay_at(const struct cs__step *step, double scale, double t, double *computing_s,
@@ -33,9 +39,12 @@ static void advance_delay(struct cs__account *a, double now_s, double dt_s)
     delay_at(a->delay, a->delay_scale, a->last_s - a->delay_start_s, &computing[0], &cross[0]);
     delay_at(a->delay, a->delay_scale, now_s - a->delay_start_s, &computing[1], &cross[1]);
     double computing_s = computing[1] - computing[0];
+    double other_s = dt_s - computing_s;
+    /* Both are differences of times: what their rounding leaves is no communication. */
+    other_s = fabs(other_s) <= ROUNDINGS * DBL_EPSILON * now_s ? 0 : other_s;
     a->sum.computing_s += computing_s;
-    a->sum.exposed_comm_s += dt_s - computing_s;
-    a->sum.comm_s += a->n_moving > 0 ? dt_s : dt_s - computing_s;
+    a->sum.exposed_comm_s += other_s;
+    a->sum.comm_s += a->n_moving > 0 ? dt_s : other_s;
     a->sum.cross_comm_s += a->n_cross > 0 ? dt_s : cross[1] - cross[0];
 }
 

@@ -54,7 +54,7 @@ struct cs_user_rule {
 
 struct cs_constraints {
     double memory_margin;        /* @unit ratio >= 1: peak x margin must fit in a device's memory */
-    double device_memory_bytes;  /* of a device's memory, what a training may take; 0 = all */
+    double device_memory_bytes;  /* of a device's memory, what a training may allocate; 0 = all */
     double cross_node_comm_frac; /* share of the step; infinity = no limit */
     double min_device_use_frac;  /* share of the step that the average device computes, at least; 0 = any */
     double min_memory_use_frac; /* share of a device's memory that the fullest one needs, at least; 0 = any */
@@ -191,7 +191,12 @@ struct cs_cluster_shape cs_study_shape(const struct cs_study *study);
  * caller's). Pure. */
 void cs_study_placement(const struct cs_study *study, const struct cs_strategy *strategy,
                         int32_t *device_of_rank);
-/** Memory of the smallest device, and at most what the study allows. */
+/** What the check of memory compares, in bytes: cs_study_counted_bytes(peak) times the margin is at most
+ * cs_study_device_memory_bytes. Without constraints.device_memory the whole of the smallest device, of which
+ * the runtime's reserve is a part of the peak. With it, what a process may allocate (MindSpore's
+ * max_device_memory): that much, and at most the device without the reserve, which is not counted then. */
 double cs_study_device_memory_bytes(const struct cs_study *study);
+/** peak_bytes: reserve included, as in cs_metrics. Of different chips the least reserve is taken off. */
+double cs_study_counted_bytes(const struct cs_study *study, double peak_bytes);
 
 #endif

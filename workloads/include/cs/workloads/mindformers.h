@@ -19,14 +19,31 @@ struct cs_mindformers_warning {
     const char *text;
 };
 
+enum cs_mindformers_said {
+    CS_MF_SAYS_BATCH = 1 << 0,
+    CS_MF_SAYS_SEQ_LENGTH = 1 << 1,
+    CS_MF_SAYS_DTYPE = 1 << 2,
+    CS_MF_SAYS_OPTIMIZER = 1 << 3,
+    CS_MF_SAYS_CLIP = 1 << 4,
+    CS_MF_SAYS_FP32_SYNC = 1 << 5,
+    CS_MF_SAYS_FUSION = 1 << 6,
+    CS_MF_SAYS_ALL = (1 << 7) - 1
+};
+
 /** What a configuration says. Texts live in the arena. */
 struct cs_mindformers {
     struct cs_arena arena;
     bool has_model; /* the file, or the Hugging Face config.json beside it, gives the model's sizes */
     struct cs_model model;
     bool has_training; /* sequence length and batch are known */
+    uint32_t said; /* a bit for each setting of the training that the file says or that follows from what it
+                      says. With a model the others but batch and length are known too, with has_training
+                      all: they have the style's defaults */
     struct cs_training training;
     struct cs_strategy strategy;
+    int32_t
+        search_line; /* the file lists degrees to choose from (a request of a search): where; 0 = it does not
+                      */
     int64_t n_devices;          /* that the degrees ask for */
     double device_memory_bytes; /* context.max_device_memory, which MindSpore counts in GiB; 0 = not said */
     int32_t n_warnings;

@@ -14,6 +14,8 @@ enum cs_norm { CS_NORM_RMS, CS_NORM_LAYER };
 enum cs_activation { CS_ACT_SWIGLU, CS_ACT_GEGLU, CS_ACT_GELU, CS_ACT_RELU, CS_ACT_SILU };
 enum cs_position { CS_POS_ROPE, CS_POS_LEARNED, CS_POS_ALIBI, CS_POS_NONE };
 
+struct cs_mindformers_warning;
+
 #define CS_RESNET_STAGES 4
 /** A decoder or encoder transformer, dense or mixture of experts; or a residual network of bottlenecks. Open
  * record; texts live in its arena. */
@@ -57,6 +59,9 @@ struct cs_model {
     int64_t image; /* pixels along one side */
     int32_t resnet_blocks[CS_RESNET_STAGES];
     uint64_t content_hash;
+    /* of a MindFormers configuration: what it says of the model and is not modelled (mindformers.h) */
+    int32_t n_warnings;
+    const struct cs_mindformers_warning *warnings;
 };
 
 /** Read a model file, or the model of a MindFormers configuration (mindformers.h). Unknown keys, missing

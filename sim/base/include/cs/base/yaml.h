@@ -2,10 +2,10 @@
  * @file yaml.h
  * YAML files as a tree whose every node knows its line and column (libyaml events).
  *
- * Anchors and aliases are resolved; merge keys (<<) too. Refused, with file and line: duplicate keys, NUL
- * bytes, more than one document, depth above 64, files above 8 MiB, more than 1e6 nodes after alias
- * expansion, an empty file. Scalars stay text: a reader asks for the type it wants, so `yes`, `1.e-8` and
- * quoted numbers are the reader's decision.
+ * Anchors and aliases are resolved; merge keys (<<) too. Refused, with file and line: duplicate keys (unless
+ * `last_wins`), NUL bytes, more than one document, depth above 64, files above 8 MiB, more than 1e6 nodes
+ * after alias expansion, an empty file. Scalars stay text: a reader asks for the type it wants, so `yes`,
+ * `1.e-8` and quoted numbers are the reader's decision.
  */
 #ifndef CS_BASE_YAML_H
 #define CS_BASE_YAML_H
@@ -32,6 +32,18 @@ struct cs_yaml_node {
 struct cs_yaml {
     struct cs_arena arena;
     const struct cs_yaml_node *root;
+    bool last_wins;    /* set before loading: of equal keys of a map the last counts, as Python's readers have
+                          it, instead of being refused; `<<` still stands once */
+    int32_t n_repeats; /* then: keys that stood before the one that counts */
+    struct cs_yaml_repeat
+        *repeats; /* the first CS_YAML_REPEATS_MAX of them, in the order in which maps end */
+};
+
+/** A key that does not count because its map has it again. Both borrowed from the document. */
+#define CS_YAML_REPEATS_MAX 256
+struct cs_yaml_repeat {
+    const struct cs_yaml_node *dropped; /* the key */
+    const struct cs_yaml_node *kept;    /* the key that counts, in the tree */
 };
 
 /** Read a file / a text. `name` is the file name shown in messages. CS_E_INPUT for anything wrong with the
