@@ -182,7 +182,7 @@ double cs_chip_wave_frac(int64_t m, int64_t n, int64_t batch, double n_cores)
     return best;
 }
 
-static bool is_matrix_kind(enum cs_opkind kind)
+bool cs_opkind_is_matrix(enum cs_opkind kind)
 {
     return kind <= CS_OPKIND_CONV;
 }
@@ -193,8 +193,7 @@ static bool is_matrix_kind(enum cs_opkind kind)
 #define SPLITS_MAX 4
 
 /* Waves and depth together: when tiles do not fill the cores, libraries share the sum over k among several
- * cores
- * ("split-k", "stream-k"), each of which fills and drains its pipeline for a part of the depth. */
+ * cores ("split-k", "stream-k"), each of which fills and drains its pipeline for a part of the depth. */
 static double tile_ratio(const struct cs_chip *chip, const struct cs_op_cost *cost)
 {
     int64_t batch = cost->batch > 0 ? cost->batch : 1;
@@ -229,7 +228,7 @@ double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *co
         return cost->fixed_s;
     }
     double peak = NAN;
-    if (is_matrix_kind(cost->kind)) {
+    if (cs_opkind_is_matrix(cost->kind)) {
         peak = chip->peak_flop_per_s[cost->dtype];
     } else {
         peak = chip->vector_flop_per_s[cost->dtype];

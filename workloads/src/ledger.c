@@ -61,27 +61,6 @@ void cs_trace_memory(const struct cs_trace *trace, int32_t program, struct cs_me
     cs_free(effects);
 }
 
-static bool is_matrix(enum cs_opkind kind)
-{
-    switch (kind) {
-    case CS_OPKIND_MATMUL:
-    case CS_OPKIND_BATCH_MATMUL:
-    case CS_OPKIND_GROUPED_MATMUL:
-    case CS_OPKIND_FLASH_FORWARD:
-    case CS_OPKIND_FLASH_BACKWARD:
-    case CS_OPKIND_CONV:
-        return true;
-    case CS_OPKIND_SOFTMAX:
-    case CS_OPKIND_NORM:
-    case CS_OPKIND_ELEMENTWISE:
-    case CS_OPKIND_GATHER:
-    case CS_OPKIND_OPTIMIZER:
-    case CS_N_OPKINDS:
-        break;
-    }
-    return false;
-}
-
 static void add_block(const struct cs_trace *trace, const struct cs_block *block, double times,
                       struct cs_trace_totals *totals)
 {
@@ -89,11 +68,12 @@ static void add_block(const struct cs_trace *trace, const struct cs_block *block
         const struct cs_op *op = &block->ops[i];
         if (op->type == CS_OP_COMPUTE) {
             const struct cs_op_cost *cost = &trace->costs[op->cost];
-            bool counts = is_matrix(cost->kind) && op->phase != CS_PHASE_OPTIMIZER;
+            bool counts = cs_opkind_is_matrix(cost->kind) && op->phase != CS_PHASE_OPTIMIZER;
             bool fused = cost->kind == CS_OPKIND_FLASH_FORWARD || cost->kind == CS_OPKIND_FLASH_BACKWARD;
             double flop = counts ? cost->flop * times : 0;
             flop /= fused && trace->attention_frac > 0 ? trace->attention_frac : 1;
             totals->compute_flop += flop;
+            totals->computes_in[cost->dtype] |= flop > 0;
             totals->recompute_flop += op->phase == CS_PHASE_RECOMPUTE ? flop : 0;
         } else if (op->type == CS_OP_COLLECTIVE) {
             totals->coll_bytes[op->coll] += (double)op->bytes * times;

@@ -129,7 +129,7 @@ static cs_status check_figures(const struct cs_trace *trace, const struct cs_pla
         for (int32_t i = 0; i < trace->n_costs && chip != checked; i++) {
             const struct cs_op_cost *cost = &trace->costs[i];
             if (!isfinite(cs_chip_op_time_s(chip, cost)) ||
-                (cost->flop > 0 && cost->kind <= CS_OPKIND_CONV &&
+                (cost->flop > 0 && cs_opkind_is_matrix(cost->kind) &&
                  !(chip->peak_flop_per_s[cost->dtype] > 0))) { /* vector kinds have another roof */
                 return cs_err_set(
                     err, CS_E_INPUT, CS_NOLOC,

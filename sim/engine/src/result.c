@@ -116,27 +116,44 @@ static void say_limit(struct cs_run *run)
 
 /* ---- metrics ---- */
 
+/* The roof of a training in a narrow type is that type's, although some products stay in a wider one: the
+ * highest peak of those that the products use. */
+static double peak_of(const struct cs_chip *chip, const bool *computes_in)
+{
+    double peak_flop_per_s = 0;
+    for (int32_t d = 0; d < CS_N_DTYPES; d++) {
+        if (computes_in[d]) {
+            peak_flop_per_s = fmax(peak_flop_per_s, chip->peak_flop_per_s[d]);
+        }
+    }
+    return peak_flop_per_s;
+}
+
 void cs_engine_speed(const struct cs_trace *t, const struct cs_platform *platform, struct cs_metrics *m)
 {
     double again_flop = 0;
     double peak_flop_per_s = 0;
+    bool computes_in[CS_N_DTYPES] = {false};
     double *of_program = cs_calloc((size_t)t->n_programs + 1, sizeof *of_program);
     for (int32_t p = 0; p < t->n_programs; p++) {
         struct cs_trace_totals totals;
         cs_trace_program_totals(t, p, &totals);
         of_program[p] = totals.recompute_flop;
+        for (int32_t d = 0; d < CS_N_DTYPES; d++) {
+            computes_in[d] |= totals.computes_in[d];
+        }
     }
-    enum cs_dtype dtype = t->n_costs > 0 ? t->costs[0].dtype : CS_DTYPE_BF16;
     for (int32_t r = 0; r < t->n_ranks; r++) {
         again_flop += of_program[t->program_of_rank[r]];
-        peak_flop_per_s += platform->devices[r].chip->peak_flop_per_s[dtype];
+        peak_flop_per_s += peak_of(platform->devices[r].chip, computes_in);
     }
     m->n_ranks = t->n_ranks;
     if (m->iteration_s > 0) {
         m->tokens_per_s = t->n_tokens / m->iteration_s;
         m->tflops_per_device = t->model_flop / m->iteration_s / t->n_ranks / 1e12;
-        m->mfu_frac = t->model_flop / m->iteration_s / peak_flop_per_s;
-        m->hfu_frac = (t->model_flop + again_flop) / m->iteration_s / peak_flop_per_s;
+        double most_flop = m->iteration_s * peak_flop_per_s;
+        m->mfu_frac = most_flop > 0 ? t->model_flop / most_flop : 0;
+        m->hfu_frac = most_flop > 0 ? (t->model_flop + again_flop) / most_flop : 0;
     }
     cs_free(of_program);
 }

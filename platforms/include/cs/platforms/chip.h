@@ -39,6 +39,7 @@ enum cs_opkind {
     CS_N_OPKINDS
 };
 extern const char *const cs_opkind_names[]; /* NULL-terminated */
+bool cs_opkind_is_matrix(enum cs_opkind kind);
 
 /** What one compute operation asks of a chip. All amounts are of one rank. */
 struct cs_op_cost {
@@ -128,15 +129,18 @@ void cs_chip_write(const struct cs_chip *chip, const char *const *sources, FILE 
 bool cs_chip_has_dtype(const struct cs_chip *chip, enum cs_dtype dtype);
 
 /** Time of one operator on a chip, seconds: a roofline, with the host as a third limit.
- *    time       = max(max(arithmetic, memory) + kernels x kernel_overhead, kernels x host_launch), or the sum
- * of both where launches block arithmetic = flop x shape / (peak of the dtype x efficiency of the kind x wave
- * and tile efficiency) memory     = bytes / (memory bandwidth x memory efficiency of the kind) shape      =
- * (1 + splits x half_depth / k) x (unaligned, if k or n is no multiple of 8), with the number of splits of k,
- * 1 to 4, that is best together with the waves of batch x splits products (Williams, Waterman, Patterson,
- * CACM 52(4), 2009; tiles, waves and alignment: NVIDIA, Matrix Multiplication Background User's Guide.) Wave
- * and tile efficiency and shape are for matmul, batch-matmul and grouped-matmul with a shape, else 1. Vector
- * kinds in a dtype the vector units lack compute in fp32. NaN when a figure that is needed was not found. An
- * operator with a fixed_s takes that. Pure. */
+ *
+ *      time = max(max(arithmetic, memory) + kernels x kernel_overhead, kernels x host_launch),
+ *             or the sum of both where launches block
+ *      arithmetic = flop x shape / (peak of the dtype x efficiency of the kind x wave and tile efficiency)
+ *      memory = bytes / (memory bandwidth x memory efficiency of the kind)
+ *      shape = (1 + splits x half_depth / k) x (unaligned, if k or n is no multiple of 8)
+ *
+ *  with the number of splits of k, 1 to 4, that is best together with the waves of batch x splits products
+ *  (Williams, Waterman, Patterson, CACM 52(4), 2009; tiles, waves and alignment: NVIDIA, Matrix
+ * Multiplication Background User's Guide). Wave and tile efficiency and shape are for matmul, batch-matmul
+ * and grouped-matmul with a shape, else 1. Vector kinds in a dtype the vector units lack compute in fp32. NaN
+ * when a figure that is needed was not found. An operator with a fixed_s takes that. Pure. */
 double cs_chip_op_time_s(const struct cs_chip *chip, const struct cs_op_cost *cost);
 /** Useful share of the matrix cores' work: the product is cut into output tiles, one core computes a tile
  *  at a time, and a tile at the edge or a core in the last wave costs as much as a full one:

@@ -179,6 +179,7 @@ void cs_trace_memory(const struct cs_trace *trace, int32_t program, struct cs_me
 struct cs_trace_totals {
     double compute_flop;   /* of matrix kinds, as model flops count: fused attention in full, masked or not */
     double recompute_flop; /* part of compute_flop repeated by recomputation */
+    bool computes_in[CS_N_DTYPES]; /* types in which a part of compute_flop is done */
     int64_t n_ops;
     double coll_bytes[CS_N_COLLS]; /* as asked, per rank */
     double send_bytes;
