@@ -37,17 +37,33 @@ static bool is_own(const char *key)
     return own;
 }
 
+/* Is a list one value of the key, not values to choose from? The names of dead links are one, and the numbers
+ * of the dimensions; a list of such lists has several. */
+static bool is_one_value(const char *key, const struct cs_yaml_node *list)
+{
+    bool names = strcmp(key, "dead_links") == 0;
+    if (!names && strcmp(key, "dims") != 0) {
+        return false;
+    }
+    for (int32_t i = 0; i < list->n; i++) {
+        const char *text = list->items[i]->kind == CS_YAML_SCALAR ? list->items[i]->text : NULL;
+        if (!text || (!names && text[strspn(text, "0123456789")] != '\0')) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static cs_status read_choice(struct cs_plan *plan, struct entry *entry, const struct cs_yaml_node *key,
                              const struct cs_yaml_node *value, struct cs_err *err)
 {
-    cs_status st = CS_OK;
     struct choice *choice = &entry->choices[entry->n_choices];
     if (entry->n_choices == PLATFORM_KEYS_MAX) {
         return cs_err_set(err, CS_E_LIMIT, key->loc, "a cluster has more than %d keys", PLATFORM_KEYS_MAX);
     }
     *choice =
         (struct choice){.key = cs_arena_printf(&plan->arena, "platform.%s", key->text), .name = key->text};
-    if (value->kind == CS_YAML_LIST) {
+    if (value->kind == CS_YAML_LIST && !is_one_value(key->text, value)) {
         choice->n = value->n;
         choice->values = (const struct cs_yaml_node *const *)value->items;
     } else {
@@ -59,9 +75,6 @@ static cs_status read_choice(struct cs_plan *plan, struct entry *entry, const st
     if (choice->n == 0) {
         return cs_err_set(err, CS_E_INPUT, value->loc, "'%s' has no value", key->text);
     }
-    for (int32_t i = 0; i < choice->n; i++) {
-        CS_TRY(cs_yaml_want(choice->values[i], CS_YAML_SCALAR, key->text, err));
-    }
     if (strcmp(key->text, "nodes") == 0 || strcmp(key->text, "devices") == 0) {
         if (entry->size_at >= 0) {
             return cs_err_set(err, CS_E_INPUT, key->loc, "a cluster has 'nodes' or 'devices', not both");
@@ -69,8 +82,7 @@ static cs_status read_choice(struct cs_plan *plan, struct entry *entry, const st
         entry->size_at = entry->n_choices;
     }
     entry->n_choices++;
-out:
-    return st;
+    return CS_OK;
 }
 
 static int compare_sizes(const void *a, const void *b)
@@ -87,6 +99,7 @@ static cs_status sort_sizes(struct cs_plan *plan, struct entry *entry, struct cs
     struct choice *size = &entry->choices[entry->size_at];
     for (int32_t i = 0; i < size->n; i++) {
         int64_t value = 0;
+        CS_TRY(cs_yaml_want(size->values[i], CS_YAML_SCALAR, size->name, err));
         CS_TRY(cs_yaml_int(size->values[i], 1, INT32_MAX, size->name, &value, err));
     }
     const struct cs_yaml_node **sorted =
@@ -148,14 +161,30 @@ out:
     return st;
 }
 
+/* A value as the study could write it. */
+static void add_node_text(struct cs_strbuf *text, const struct cs_yaml_node *node)
+{
+    if (node->kind == CS_YAML_SCALAR) {
+        cs_strbuf_addf(text, "%s", node->text);
+        return;
+    }
+    bool map = node->kind == CS_YAML_MAP;
+    cs_strbuf_addf(text, "%s", map ? "{" : "[");
+    for (int32_t i = 0; i < node->n; i++) {
+        cs_strbuf_addf(text, "%s%s%s", i > 0 ? ", " : "", map ? node->keys[i]->text : "", map ? ": " : "");
+        add_node_text(text, node->items[i]);
+    }
+    cs_strbuf_addf(text, "%s", map ? "}" : "]");
+}
+
 /* "server 910b-10to1, topology rail": the keys of this family but its size. */
 static const char *family_name(struct cs_plan *plan, const struct entry *entry, const int32_t *at)
 {
     struct cs_strbuf text = {0};
     for (int32_t c = 0; c < entry->n_choices; c++) {
         if (c != entry->size_at) {
-            cs_strbuf_addf(&text, "%s%s %s", text.len > 0 ? ", " : "", entry->choices[c].name,
-                           entry->choices[c].values[at[c]]->text);
+            cs_strbuf_addf(&text, "%s%s ", text.len > 0 ? ", " : "", entry->choices[c].name);
+            add_node_text(&text, entry->choices[c].values[at[c]]);
         }
     }
     const char *name = cs_arena_strdup(&plan->arena, text.len > 0 ? text.text : "cluster");
@@ -168,17 +197,18 @@ static void add_cluster(struct cs_plan *plan, const struct entry *entry, const i
 {
     struct cs_plan_cluster *cluster = &plan->clusters[plan->n_clusters++];
     struct cs_override *list = CS_ARENA_NEW(&plan->arena, struct cs_override, entry->n_choices);
+    const struct cs_yaml_node **trees =
+        CS_ARENA_NEW(&plan->arena, const struct cs_yaml_node *, entry->n_choices);
     *cluster = entry->figures;
     cluster->family = family;
     cluster->family_idx = family_idx;
     cluster->size =
         cs_arena_strdup(&plan->arena, entry->choices[entry->size_at].values[at[entry->size_at]]->text);
     for (int32_t c = 0; c < entry->n_choices; c++) {
-        list[c] =
-            (struct cs_override){entry->choices[c].key,
-                                 cs_arena_strdup(&plan->arena, entry->choices[c].values[at[c]]->text), false};
+        trees[c] = cs__yaml_copy(&plan->arena, entry->choices[c].values[at[c]], NULL);
+        list[c] = (struct cs_override){entry->choices[c].key, "", false};
     }
-    cluster->spec = (struct cs_point_spec){entry->n_choices, list};
+    cluster->spec = (struct cs_point_spec){entry->n_choices, list, trees};
 }
 
 /* Every combination of an entry's values, the size fastest. */

@@ -126,7 +126,10 @@ static cs_status read_sweep(struct cs_sweep *sweep, const struct sweep_args *arg
     for (int32_t i = 0; i < args->n_over; i++) {
         CS_TRY(cs_sweep_add(sweep, args->over[i], loc, err));
     }
-    sweep->strategy = args->strategy ? args->strategy : sweep->strategy;
+    if (args->strategy) {
+        sweep->strategy = args->strategy;
+        sweep->strategy_loc = loc;
+    }
     sweep->upgrades = args->upgrades >= 0 ? args->upgrades > 0 : sweep->upgrades;
     if (sweep->n_axes == 0) {
         st = cs_err_set(
@@ -135,6 +138,7 @@ static cs_status read_sweep(struct cs_sweep *sweep, const struct sweep_args *arg
         goto out;
     }
     CS_TRY(cs_sweep_check_set(sweep, source->n_overrides, source->overrides, err));
+    CS_TRY(cs_sweep_check_strategy(sweep, err));
 out:
     return st;
 }
