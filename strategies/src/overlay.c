@@ -82,12 +82,12 @@ static bool same_key(bool in_strategy, const char *a, const char *b)
  * new is at the value's place. */
 static const struct cs_yaml_node *map_with(struct cs_arena *arena, const struct cs_yaml_node *map,
                                            bool in_strategy, const char *key,
-                                           const struct cs_yaml_node *value)
+                                           const struct cs_yaml_node *value, struct cs_loc loc)
 {
     struct cs_yaml_node *copy = CS_ARENA_NEW(arena, struct cs_yaml_node, 1);
     int32_t n_old = map ? map->n : 0;
     copy->kind = CS_YAML_MAP;
-    copy->loc = map ? map->loc : value->loc;
+    copy->loc = map ? map->loc : loc;
     copy->items = CS_ARENA_NEW(arena, const struct cs_yaml_node *, n_old + 1);
     copy->keys = CS_ARENA_NEW(arena, const struct cs_yaml_node *, n_old + 1);
     bool placed = false;
@@ -97,11 +97,11 @@ static const struct cs_yaml_node *map_with(struct cs_arena *arena, const struct 
             continue;
         }
         placed = placed || same;
-        copy->keys[copy->n] = same ? scalar(arena, key, value->loc) : map->keys[i];
+        copy->keys[copy->n] = same ? scalar(arena, key, loc) : map->keys[i];
         copy->items[copy->n++] = same ? value : map->items[i];
     }
     if (!placed) {
-        copy->keys[copy->n] = scalar(arena, key, value->loc);
+        copy->keys[copy->n] = scalar(arena, key, loc);
         copy->items[copy->n++] = value;
     }
     return copy;
@@ -137,7 +137,7 @@ cs_status cs__overlay_set(struct cs_arena *arena, const struct cs_yaml_node *roo
     for (int32_t i = 1; i < depth; i++) {
         maps[i] = cs_yaml_get(maps[i - 1], names[i - 1]);
         if (i == 1 && maps[i] && maps[i]->kind == CS_YAML_SCALAR && strcmp(names[0], "platform") == 0) {
-            maps[i] = map_with(arena, NULL, false, "base", maps[i]); /* a platform like that one */
+            maps[i] = map_with(arena, NULL, false, "base", maps[i], loc); /* a platform like that one */
         }
         if (maps[i]) {
             CS_TRY(cs_yaml_want(maps[i], CS_YAML_MAP, names[i - 1], err));
@@ -148,7 +148,7 @@ cs_status cs__overlay_set(struct cs_arena *arena, const struct cs_yaml_node *roo
     }
     for (int32_t i = depth - 1; i >= 0; i--) {
         bool in_strategy = i == 1 && strcmp(names[0], "strategy") == 0;
-        value = map_with(arena, maps[i], in_strategy, names[i], value);
+        value = map_with(arena, maps[i], in_strategy, names[i], value, loc);
     }
     *out = value;
 out:

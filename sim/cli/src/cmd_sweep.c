@@ -221,6 +221,7 @@ int cs__cmd_sweep(int argc, char **argv)
                                         .progress_context = &progress};
     int32_t n = cs_sweep_n_points(&sweep);
     points = cs_calloc((size_t)n, sizeof *points);
+    CS_TRY(cs_sweep_check_same(&sweep, &options, &err));
     cs__catch_signals();
     CS_TRY(cs_points_run(points, cs_sweep_specs(&sweep), n, &options, &err));
     cs__progress_end(&progress);

@@ -54,6 +54,10 @@ CS_MUST_CHECK cs_status cs_sweep_check_set(const struct cs_sweep *sweep, int32_t
 /** CS_E_INPUT that names both places for a key that is swept and that the fixed strategy sets as well, so
  * that the sweep would have no effect. */
 CS_MUST_CHECK cs_status cs_sweep_check_strategy(struct cs_sweep *sweep, struct cs_err *err);
+/** CS_E_INPUT for two values of an axis that make one study of it, as 196GBps and 196GB/s do. Plain numbers
+ * cannot; the others are tried at the first value of every other axis. */
+CS_MUST_CHECK cs_status cs_sweep_check_same(struct cs_sweep *sweep, const struct cs_points_options *options,
+                                            struct cs_err *err);
 void cs_sweep_release(struct cs_sweep *sweep);
 
 /** Points: the product of the axes' sizes, 1 without an axis. */
