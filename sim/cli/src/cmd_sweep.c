@@ -108,8 +108,9 @@ cs_status cs__points_store_open(struct cs_point_store **store, const char *path,
         CS_TRY(cs_point_store_open(store, path, err));
         int32_t n = cs_point_store_n_dropped(*store);
         if (n > 0) {
-            (void)fprintf(stderr, "clustersim: warning: %s: %d line%s no whole point and %s not used\n", path,
-                          (int)n, n == 1 ? " is" : "s are", n == 1 ? "is" : "are");
+            (void)fprintf(stderr,
+                          "clustersim: warning: %s: %d line%s no point as it was written and %s not used\n",
+                          path, (int)n, n == 1 ? " is" : "s are", n == 1 ? "is" : "are");
         }
     }
 out:
