@@ -105,6 +105,12 @@ static cs_status sort_sizes(struct cs_plan *plan, struct entry *entry, struct cs
     const struct cs_yaml_node **sorted =
         cs_arena_memdup(&plan->arena, size->values, (size_t)size->n * sizeof *sorted);
     qsort(sorted, (size_t)size->n, sizeof *sorted, compare_sizes);
+    for (int32_t i = 1; i < size->n; i++) {
+        if (compare_sizes(&sorted[i - 1], &sorted[i]) == 0) {
+            return cs_err_set(err, CS_E_INPUT, sorted[i]->loc, "'%s' has the size %s twice", size->name,
+                              sorted[i]->text);
+        }
+    }
     size->values = sorted;
 out:
     return st;
@@ -265,6 +271,24 @@ out:
     return st;
 }
 
+/* What failures cost without a failure. Checkpoints at a given interval cost time all the same. */
+static cs_status check_failures(const struct cs_plan *plan, const struct cs_yaml_node *block,
+                                struct cs_err *err)
+{
+    const struct cs_yaml_node *checkpoint = plan->interval_s > 0 ? NULL : cs_yaml_get(block, "checkpoint");
+    const struct cs_yaml_node *idle = checkpoint ? checkpoint : cs_yaml_get(block, "restart");
+    for (int32_t i = 0; i < plan->n_clusters; i++) {
+        if (isfinite(plan->clusters[i].node_mtbf_s)) {
+            return CS_OK;
+        }
+    }
+    return !idle ? CS_OK
+                 : cs_err_set(err, CS_E_INPUT, idle->loc,
+                              "'%s' has no effect, for nothing fails: give 'node_mtbf' to 'failures' or to a "
+                              "cluster",
+                              checkpoint ? "checkpoint" : "restart");
+}
+
 static cs_status read_goal(struct cs_plan *plan, const struct cs_yaml_node *block, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -273,8 +297,11 @@ static cs_status read_goal(struct cs_plan *plan, const struct cs_yaml_node *bloc
     plan->deadline_s = plan->budget = (double)INFINITY;
     CS_TRY(cs_yaml_need(block, "tokens", &tokens, err));
     CS_TRY(cs_yaml_quantity(tokens, CS_UNIT_NONE, "tokens", &plan->n_tokens, err));
-    if (!(plan->n_tokens > 0)) {
-        return cs_err_set(err, CS_E_INPUT, tokens->loc, "'tokens' must be above 0");
+    if (!(plan->n_tokens >= 1) || plan->n_tokens > nearbyint(plan->n_tokens) ||
+        plan->n_tokens < nearbyint(plan->n_tokens)) {
+        return cs_err_set(err, CS_E_INPUT, tokens->loc,
+                          "'tokens' is '%s', but should be a whole number from 1 on, as in 15T or 300G",
+                          tokens->text);
     }
     CS_TRY(opt_time(block, "deadline", &plan->deadline_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "budget", CS_UNIT_NONE, &plan->budget, err));
@@ -309,6 +336,7 @@ static cs_status read_block(struct cs_plan *plan, const struct cs_yaml_node *blo
         CS_TRY(read_entry(plan, &entry, clusters->items[i], node_mtbf_s, err));
         CS_TRY(expand(plan, &entry, err));
     }
+    CS_TRY(check_failures(plan, cs_yaml_get(block, "failures"), err));
 out:
     return st;
 }
