@@ -9,6 +9,7 @@
 #include "json_line_priv.h"
 #include "names_priv.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,9 @@ static cs_status get_int(struct reader *reader, const json_t *object, const char
     int64_t read = 0;
     snprintf(what, sizeof what, "%s.%s", where, key);
     CS_TRY(get_text(reader, object, where, key, true, &text));
+    if (text[0] == '+') {
+        return fail(reader, "%s is '%.20s', but should be digits without a sign", what, text);
+    }
     CS_TRY(cs_int_parse(text, 0, max, what, reader->loc, &read, reader->err));
     *value = (int32_t)read;
 out:
@@ -119,6 +123,12 @@ static cs_status get_list(struct reader *reader, const json_t *object, const cha
     return CS_OK;
 }
 
+static bool is_address(const char *text)
+{
+    struct in6_addr address; /* large enough for both kinds */
+    return inet_pton(AF_INET, text, &address) == 1 || inet_pton(AF_INET6, text, &address) == 1;
+}
+
 static cs_status read_device(struct reader *reader, const json_t *device, const char *where, int32_t server,
                              int32_t listed)
 {
@@ -134,6 +144,10 @@ static cs_status read_device(struct reader *reader, const json_t *device, const 
     if (!entry.rank.device_ip) {
         entry.rank.device_ip = "";
     } else if (strcmp(entry.rank.device_ip, IP_TO_FILL_IN) != 0 && entry.rank.device_ip[0]) {
+        if (!is_address(entry.rank.device_ip)) {
+            return fail(reader, "%s.device_ip is '%.60s', but should be an IPv4 or IPv6 address", where,
+                        entry.rank.device_ip);
+        }
         if (cs__names_find(&reader->ips, entry.rank.device_ip) >= 0) {
             return fail(reader, "%s.device_ip '%s' is there twice: each card has a NIC of its own", where,
                         entry.rank.device_ip);

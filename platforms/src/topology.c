@@ -45,6 +45,30 @@ void cs_topology_spec_use(struct cs_topology_spec *spec, enum cs_topology topolo
     }
 }
 
+cs_status cs_topology_check_given(enum cs_topology topology, const char *key, struct cs_loc loc,
+                                  struct cs_err *err)
+{
+    static const struct {
+        const char *key;
+        uint32_t in; /* topologies, a bit each */
+        const char *needs;
+    } figures[] = {
+        {"oversubscription",
+         1U << CS_TOPOLOGY_FAT_TREE | 1U << CS_TOPOLOGY_RAIL | 1U << CS_TOPOLOGY_DRAGONFLY,
+         "fat-tree, rail or dragonfly"},
+        {"levels", 1U << CS_TOPOLOGY_FAT_TREE | 1U << CS_TOPOLOGY_RAIL, "fat-tree or rail"},
+        {"dims", 1U << CS_TOPOLOGY_TORUS | 1U << CS_TOPOLOGY_DRAGONFLY, "torus or dragonfly"},
+    };
+    for (int32_t i = 0; i < CS_COUNT(figures); i++) {
+        if (strcmp(figures[i].key, key) == 0 && !(figures[i].in & 1U << topology)) {
+            return cs_err_set(err, CS_E_INPUT, loc,
+                              "'%s' has no effect in topology %s: it needs topology %s, or leave it out", key,
+                              cs_topology_names[topology], figures[i].needs);
+        }
+    }
+    return CS_OK;
+}
+
 static int32_t ceil_div(int32_t a, int32_t b)
 {
     return (a + b - 1) / b;

@@ -77,7 +77,8 @@ static void print_goal(FILE *out, const struct cs_plan_report *report)
     char budget[64];
     (void)fprintf(out, "%.4g tokens", plan->n_tokens);
     if (isfinite(plan->deadline_s)) {
-        (void)fprintf(out, " in %.4g days", plan->deadline_s / SECONDS_PER_DAY);
+        bool one = fabs(plan->deadline_s - SECONDS_PER_DAY) < 1;
+        (void)fprintf(out, " in %.4g day%s", plan->deadline_s / SECONDS_PER_DAY, one ? "" : "s");
     }
     if (isfinite(plan->budget)) {
         (void)fprintf(out, " for %s", cost_text(plan, plan->budget, budget, sizeof budget));
@@ -92,8 +93,9 @@ static void print_choice(FILE *out, const struct cs_plan_report *report, const c
     const struct cs_point *point = &report->points[at];
     char strategy[CS_STRATEGY_TEXT_MAX];
     char cost[64];
-    (void)fprintf(out, "%-9s %d nodes (%d devices), %s: %.4g days", label, (int)point->n_nodes,
-                  (int)point->n_devices, report->plan->clusters[at].family, row->time_s / SECONDS_PER_DAY);
+    (void)fprintf(out, "%-9s %d node%s (%d devices), %s: %.4g days", label, (int)point->n_nodes,
+                  point->n_nodes == 1 ? "" : "s", (int)point->n_devices, report->plan->clusters[at].family,
+                  row->time_s / SECONDS_PER_DAY);
     if (!isnan(row->cost)) {
         (void)fprintf(out, ", %s", cost_text(report->plan, row->cost, cost, sizeof cost));
     }
@@ -105,6 +107,17 @@ static void print_choice(FILE *out, const struct cs_plan_report *report, const c
                       100 * row->goodput_simulated_frac);
     }
     (void)fprintf(out, "\n          %s\n", cs_strategy_format(&point->strategy, strategy, sizeof strategy));
+}
+
+/* Does a strategy fit one of the clusters? */
+static bool any_works(const struct cs_plan_report *report)
+{
+    for (int32_t i = 0; i < report->plan->n_clusters; i++) {
+        if (report->answer->rows[i].works) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void print_choices(FILE *out, const struct cs_plan_report *report)
@@ -122,8 +135,10 @@ static void print_choices(FILE *out, const struct cs_plan_report *report)
     (void)fputs("none of the clusters meets it\n", out);
     if (answer->fastest >= 0) {
         print_choice(out, report, "fastest", answer->fastest);
+    } else if (any_works(report)) {
+        (void)fputs("fastest   none is ever done: failures take all of the time\n", out);
     } else {
-        (void)fputs("fastest   none is ever done\n", out);
+        (void)fputs("fastest   none can train the model at all\n", out);
     }
 }
 

@@ -1,5 +1,6 @@
-/* Points in a file: {"key": "0123456789abcdef", "point": {...}} a line. */
+/* Points in a file: {"key": "0123456789abcdef", "point": {...}, "check": "0123456789abcdef"} a line. */
 #include "cs/base/file.h"
+#include "cs/base/text.h"
 #include "cs/reports/points.h"
 
 #include <errno.h>
@@ -27,15 +28,34 @@ struct cs_point_store {
     struct entry *entries;
 };
 
+/* A record without its checksum as one number: a figure that was changed by hand or by a bad disk is no
+ * result. The text is the same however the record was spaced. */
+static uint64_t record_hash(const json_t *record)
+{
+    char *text = json_dumps(record, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    uint64_t hash = cs_hash_text(CS_HASH_SEED, text ? text : "");
+    free(text); /* jansson's */
+    return hash;
+}
+
+/* "0123456789abcdef" */
+static bool read_hash(const json_t *text_json, uint64_t *hash)
+{
+    const char *text = json_string_value(text_json);
+    char *end = NULL;
+    errno = 0;
+    *hash = text ? strtoull(text, &end, 16) : 0;
+    return text && end == text + 16 && *end == '\0' && errno == 0;
+}
+
 static bool read_line(struct cs_point_store *store, const char *line, size_t len)
 {
     json_t *json = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
-    const char *key = json_string_value(json_object_get(json, "key"));
-    char *end = NULL;
     struct entry entry = {0};
-    errno = 0;
-    entry.key = key ? strtoull(key, &end, 16) : 0;
-    bool good = key && end == key + 16 && *end == '\0' && errno == 0 &&
+    uint64_t check = 0;
+    bool good = read_hash(json_object_get(json, "key"), &entry.key) &&
+                read_hash(json_object_get(json, "check"), &check) && json_object_del(json, "check") == 0 &&
+                record_hash(json) == check &&
                 cs_report_point_read(json_object_get(json, "point"), &entry.point);
     json_decref(json);
     if (good) {
@@ -45,8 +65,9 @@ static bool read_line(struct cs_point_store *store, const char *line, size_t len
     return good;
 }
 
-/* Does the text begin as a line of ours does, as far as it goes? A crash may have cut it off anywhere. */
-static bool begins_like_ours(const char *text, size_t len)
+/* Does the text begin as a line of ours does? A crash may have cut it off anywhere, unless it is a whole
+ * line. */
+static bool begins_like_ours(const char *text, size_t len, bool whole)
 {
     static const char begin[] = "{\"key\":\"";
     size_t same = 0;
@@ -57,7 +78,7 @@ static bool begins_like_ours(const char *text, size_t len)
             return false;
         }
     }
-    return true;
+    return !whole || begin[same] == '\0';
 }
 
 /* The last line of a file that does not end in one: whole if only its end is missing, else cut off by a crash
@@ -87,7 +108,7 @@ static cs_status read_all(struct cs_point_store *store, struct cs_err *err)
         size_t len = line_end ? (size_t)(line_end - text) - at : bytes - at;
         bool first = at == 0;
         bool good = line_end && read_line(store, text + at, len);
-        if (first && !good && (line_end || !begins_like_ours(text, len))) {
+        if (first && !good && !begins_like_ours(text, len, line_end != NULL)) {
             st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){store->path, 1, 0},
                             "is no store of points: choose another file");
             goto out;
@@ -121,6 +142,7 @@ static void save(void *context, uint64_t key, const struct cs_point *point)
     struct cs_point_store *store = context;
     json_t *json = json_pack("{s:o, s:o}", "key", json_sprintf("%016" PRIx64, key), "point",
                              cs_report_point_json(point));
+    (void)json_object_set_new(json, "check", json_sprintf("%016" PRIx64, record_hash(json)));
     char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
     struct cs_strbuf line = {0};
     cs_strbuf_addf(&line, "%s\n", text ? text : "");

@@ -137,7 +137,8 @@ static void print_unchanged(FILE *out, const struct cs_sweep_report *report)
         const struct cs_sweep_axis *axis = &report->sweep->axes[a];
         if (axis->n > 1 && all_reached(report) && !cs_sweep_axis_matters(report->sweep, report->points, a)) {
             axis_name(axis, name, sizeof name);
-            (void)fprintf(out, "nothing changes with %s: the step does not use what it changes\n", name);
+            (void)fprintf(out, "nothing changes with %s: the step takes as long with each of its values\n",
+                          name);
         }
     }
 }

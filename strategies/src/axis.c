@@ -140,8 +140,7 @@ out:
     return st;
 }
 
-/* "FILE:LINE", as messages name places. */
-static const char *place(struct cs_arena *arena, struct cs_loc loc)
+const char *cs__place(struct cs_arena *arena, struct cs_loc loc)
 {
     if (!loc.file || loc.line <= 0) {
         return loc.file ? loc.file : CS__COMMAND_LINE;
@@ -173,7 +172,7 @@ cs_status cs__axes_read(struct cs_study *study, const struct cs_yaml_node *block
         int32_t key = cs_key_index(name->text);
         if (seen[key]) {
             st = cs_err_set(err, CS_E_INPUT, name->loc, "'%s' is given twice: as '%s' at %s and as '%s' here",
-                            cs_strategy_keys[key], seen[key]->text, place(&study->arena, seen[key]->loc),
+                            cs_strategy_keys[key], seen[key]->text, cs__place(&study->arena, seen[key]->loc),
                             name->text);
             goto out;
         }
@@ -206,7 +205,7 @@ static cs_status pinned_and_searched(struct cs_study *study, int32_t key, struct
     return cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
                       "'%s' is pinned here and searched as a list at %s; use --set strategy.%s=... to "
                       "replace the list",
-                      cs_strategy_keys[key], place(&study->arena, loc), cs_strategy_keys[key]);
+                      cs_strategy_keys[key], cs__place(&study->arena, loc), cs_strategy_keys[key]);
 }
 
 static void pin_list(struct cs_study *study, struct cs_strategy *pinned, enum cs_list_key list)

@@ -223,6 +223,22 @@ out:
     return st;
 }
 
+/* What is written but would change nothing. An oversubscription of 1 is none, in any topology. */
+static cs_status check_effect(const struct cs_yaml_node *block, const struct cs_topology_spec *spec,
+                              struct cs_err *err)
+{
+    static const char *const keys[] = {"oversubscription", "levels", "dims"};
+    cs_status st = CS_OK;
+    for (int32_t i = 0; i < CS_COUNT(keys); i++) {
+        const struct cs_yaml_node *node = cs_yaml_get(block, keys[i]);
+        if (node && (i > 0 || spec->oversubscription_frac > 1)) {
+            CS_TRY(cs_topology_check_given(spec->topology, keys[i], node->loc, err));
+        }
+    }
+out:
+    return st;
+}
+
 /* How many nodes: `nodes`, or what `devices` needs. */
 static cs_status read_size(const struct cs_yaml_node *block, struct cs_topology_spec *spec,
                            struct cs_err *err)
@@ -310,6 +326,7 @@ cs_status cs__description_read(struct cs_study *study, const struct cs_study_sou
     CS_TRY(opt_int32(block, "leaf_ports", &spec->leaf_ports, err));
     CS_TRY(opt_int32(block, "levels", &spec->levels, err));
     CS_TRY(opt_dims(block, spec->dims, err));
+    CS_TRY(check_effect(block, spec, err));
     CS_TRY(read_second(study, cs_yaml_get(block, "second"), &spec->second, err));
     CS_TRY(opt_texts(study, block, "dead_links", &spec->n_dead_links, &spec->dead_links, err));
 out:

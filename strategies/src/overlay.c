@@ -2,57 +2,73 @@
 
 #include <string.h>
 
-static const struct cs_yaml_node *copy_node(struct cs_arena *arena, const struct cs_yaml_node *node)
+const struct cs_yaml_node *cs__yaml_copy(struct cs_arena *arena, const struct cs_yaml_node *node,
+                                         const struct cs_loc *loc)
 {
     struct cs_yaml_node *copy = CS_ARENA_NEW(arena, struct cs_yaml_node, 1);
     *copy = *node;
-    copy->loc = CS__COMMAND_LINE_LOC;
+    copy->loc = loc ? *loc : node->loc;
+    copy->loc.file = !loc && node->loc.file ? cs_arena_strdup(arena, node->loc.file) : copy->loc.file;
     if (node->kind == CS_YAML_SCALAR) {
         copy->text = cs_arena_strdup(arena, node->text);
         return copy;
     }
     copy->items = CS_ARENA_NEW(arena, const struct cs_yaml_node *, node->n);
     for (int32_t i = 0; i < node->n; i++) {
-        copy->items[i] = copy_node(arena, node->items[i]);
+        copy->items[i] = cs__yaml_copy(arena, node->items[i], loc);
     }
     if (node->kind == CS_YAML_MAP) {
         copy->keys = CS_ARENA_NEW(arena, const struct cs_yaml_node *, node->n);
         for (int32_t i = 0; i < node->n; i++) {
-            copy->keys[i] = copy_node(arena, node->keys[i]);
+            copy->keys[i] = cs__yaml_copy(arena, node->keys[i], loc);
         }
     }
     return copy;
 }
 
-static const struct cs_yaml_node *scalar(struct cs_arena *arena, const char *text)
+static const struct cs_yaml_node *scalar(struct cs_arena *arena, const char *text, struct cs_loc loc)
 {
     struct cs_yaml_node *node = CS_ARENA_NEW(arena, struct cs_yaml_node, 1);
     node->kind = CS_YAML_SCALAR;
-    node->loc = CS__COMMAND_LINE_LOC;
+    node->loc = loc;
     node->text = cs_arena_strdup(arena, text);
     return node;
+}
+
+cs_status cs__yaml_value(struct cs_arena *arena, const char *key, const char *text, struct cs_loc loc,
+                         const struct cs_yaml_node **value, struct cs_err *err)
+{
+    struct cs_yaml yaml = {0};
+    struct cs_err why = {0};
+    if (text[strspn(text, " ")] == '\0') {
+        return cs_err_set(err, CS_E_INPUT, loc, "'%s' has no value", key);
+    }
+    cs_status st = cs_yaml_load_text(&yaml, text, strlen(text), CS__COMMAND_LINE, &why);
+    if (st == CS_OK) {
+        *value = cs__yaml_copy(arena, yaml.root, &loc);
+    } else { /* lines and columns in the value say nothing: it is one word */
+        st = cs_err_set(err, st, loc, "%s", why.text);
+    }
+    cs_yaml_release(&yaml);
+    return st;
 }
 
 static cs_status read_value(struct cs_arena *arena, const struct cs_override *override,
                             const struct cs_yaml_node **value, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    struct cs_yaml yaml = {0};
     if (override->literal) {
-        *value = scalar(arena, override->value);
+        *value = scalar(arena, override->value, CS__COMMAND_LINE_LOC);
         return CS_OK;
     }
     if (override->value[strspn(override->value, " ")] == '\0') {
         return cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC, "'%s' has no value", override->key);
     }
-    CS_TRY(cs_yaml_load_text(&yaml, override->value, strlen(override->value), CS__COMMAND_LINE, err));
-    *value = copy_node(arena, yaml.root);
+    CS_TRY(cs__yaml_value(arena, override->key, override->value, CS__COMMAND_LINE_LOC, value, err));
 out:
     if (st != CS_OK && err) {
-        err->line = err->col = 0; /* the value is one word of the command line */
         cs_err_prefix(err, "--set %s", override->key);
     }
-    cs_yaml_release(&yaml);
     return st;
 }
 
@@ -62,15 +78,16 @@ static bool same_key(bool in_strategy, const char *a, const char *b)
     return strcmp(a, b) == 0 || (in_strategy && cs_key_index(a) >= 0 && cs_key_index(a) == cs_key_index(b));
 }
 
-/* A map like `map` (NULL = empty) in which `key` has the value and stands where it stood, or last. */
+/* A map like `map` (NULL = empty) in which `key` has the value and stands where it stood, or last. What is
+ * new is at the value's place. */
 static const struct cs_yaml_node *map_with(struct cs_arena *arena, const struct cs_yaml_node *map,
                                            bool in_strategy, const char *key,
-                                           const struct cs_yaml_node *value)
+                                           const struct cs_yaml_node *value, struct cs_loc loc)
 {
     struct cs_yaml_node *copy = CS_ARENA_NEW(arena, struct cs_yaml_node, 1);
     int32_t n_old = map ? map->n : 0;
     copy->kind = CS_YAML_MAP;
-    copy->loc = map ? map->loc : CS__COMMAND_LINE_LOC;
+    copy->loc = map ? map->loc : loc;
     copy->items = CS_ARENA_NEW(arena, const struct cs_yaml_node *, n_old + 1);
     copy->keys = CS_ARENA_NEW(arena, const struct cs_yaml_node *, n_old + 1);
     bool placed = false;
@@ -80,11 +97,11 @@ static const struct cs_yaml_node *map_with(struct cs_arena *arena, const struct 
             continue;
         }
         placed = placed || same;
-        copy->keys[copy->n] = same ? scalar(arena, key) : map->keys[i];
+        copy->keys[copy->n] = same ? scalar(arena, key, loc) : map->keys[i];
         copy->items[copy->n++] = same ? value : map->items[i];
     }
     if (!placed) {
-        copy->keys[copy->n] = scalar(arena, key);
+        copy->keys[copy->n] = scalar(arena, key, loc);
         copy->items[copy->n++] = value;
     }
     return copy;
@@ -93,19 +110,20 @@ static const struct cs_yaml_node *map_with(struct cs_arena *arena, const struct 
 #define OVERLAY_DEPTH_MAX 4
 
 cs_status cs__overlay_set(struct cs_arena *arena, const struct cs_yaml_node *root,
-                          const struct cs_override *override, const struct cs_yaml_node **out,
-                          struct cs_err *err)
+                          const struct cs_override *override, const struct cs_yaml_node *tree,
+                          const struct cs_yaml_node **out, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    const struct cs_yaml_node *value = NULL;
+    const struct cs_yaml_node *value = tree;
     const struct cs_yaml_node *maps[OVERLAY_DEPTH_MAX] = {root};
     char *names[OVERLAY_DEPTH_MAX] = {NULL};
     int32_t depth = 0;
     char *path = cs_arena_strdup(arena, override->key);
+    struct cs_loc loc = tree ? tree->loc : CS__COMMAND_LINE_LOC;
     for (char *at = path; at; depth++) {
         char *dot = strchr(at, '.');
         if (depth == OVERLAY_DEPTH_MAX || at[0] == '\0' || at == dot) {
-            st = cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
+            st = cs_err_set(err, CS_E_INPUT, loc,
                             "'%s' is no key of a study, expected something like training.global_batch",
                             override->key);
             goto out;
@@ -119,16 +137,18 @@ cs_status cs__overlay_set(struct cs_arena *arena, const struct cs_yaml_node *roo
     for (int32_t i = 1; i < depth; i++) {
         maps[i] = cs_yaml_get(maps[i - 1], names[i - 1]);
         if (i == 1 && maps[i] && maps[i]->kind == CS_YAML_SCALAR && strcmp(names[0], "platform") == 0) {
-            maps[i] = map_with(arena, NULL, false, "base", maps[i]); /* a platform like that one */
+            maps[i] = map_with(arena, NULL, false, "base", maps[i], loc); /* a platform like that one */
         }
         if (maps[i]) {
             CS_TRY(cs_yaml_want(maps[i], CS_YAML_MAP, names[i - 1], err));
         }
     }
-    CS_TRY(read_value(arena, override, &value, err));
+    if (!tree) {
+        CS_TRY(read_value(arena, override, &value, err));
+    }
     for (int32_t i = depth - 1; i >= 0; i--) {
         bool in_strategy = i == 1 && strcmp(names[0], "strategy") == 0;
-        value = map_with(arena, maps[i], in_strategy, names[i], value);
+        value = map_with(arena, maps[i], in_strategy, names[i], value, loc);
     }
     *out = value;
 out:

@@ -72,7 +72,8 @@ static void explain_slower(const struct cs_point *points, struct cs_plan_row *ro
         {"failures and checkpoints", 1 - rows[at].goodput_frac, 1 - rows[smaller].goodput_frac},
     };
     char *note = rows[at].note;
-    int len = snprintf(note, CS_PLAN_NOTE_MAX, "%d nodes are done earlier", (int)points[smaller].n_nodes);
+    int len = snprintf(note, CS_PLAN_NOTE_MAX, "%d node%s done earlier", (int)points[smaller].n_nodes,
+                       points[smaller].n_nodes == 1 ? " is" : "s are");
     const char *separator = ": ";
     for (int32_t i = 0; i < CS_COUNT(shares) && len < CS_PLAN_NOTE_MAX; i++) {
         if (shares[i].here_frac > shares[i].there_frac + 0.005) {

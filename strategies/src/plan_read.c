@@ -37,17 +37,33 @@ static bool is_own(const char *key)
     return own;
 }
 
+/* Is a list one value of the key, not values to choose from? The names of dead links are one, and the numbers
+ * of the dimensions; a list of such lists has several. */
+static bool is_one_value(const char *key, const struct cs_yaml_node *list)
+{
+    bool names = strcmp(key, "dead_links") == 0;
+    if (!names && strcmp(key, "dims") != 0) {
+        return false;
+    }
+    for (int32_t i = 0; i < list->n; i++) {
+        const char *text = list->items[i]->kind == CS_YAML_SCALAR ? list->items[i]->text : NULL;
+        if (!text || (!names && text[strspn(text, "0123456789")] != '\0')) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static cs_status read_choice(struct cs_plan *plan, struct entry *entry, const struct cs_yaml_node *key,
                              const struct cs_yaml_node *value, struct cs_err *err)
 {
-    cs_status st = CS_OK;
     struct choice *choice = &entry->choices[entry->n_choices];
     if (entry->n_choices == PLATFORM_KEYS_MAX) {
         return cs_err_set(err, CS_E_LIMIT, key->loc, "a cluster has more than %d keys", PLATFORM_KEYS_MAX);
     }
     *choice =
         (struct choice){.key = cs_arena_printf(&plan->arena, "platform.%s", key->text), .name = key->text};
-    if (value->kind == CS_YAML_LIST) {
+    if (value->kind == CS_YAML_LIST && !is_one_value(key->text, value)) {
         choice->n = value->n;
         choice->values = (const struct cs_yaml_node *const *)value->items;
     } else {
@@ -59,9 +75,6 @@ static cs_status read_choice(struct cs_plan *plan, struct entry *entry, const st
     if (choice->n == 0) {
         return cs_err_set(err, CS_E_INPUT, value->loc, "'%s' has no value", key->text);
     }
-    for (int32_t i = 0; i < choice->n; i++) {
-        CS_TRY(cs_yaml_want(choice->values[i], CS_YAML_SCALAR, key->text, err));
-    }
     if (strcmp(key->text, "nodes") == 0 || strcmp(key->text, "devices") == 0) {
         if (entry->size_at >= 0) {
             return cs_err_set(err, CS_E_INPUT, key->loc, "a cluster has 'nodes' or 'devices', not both");
@@ -69,8 +82,7 @@ static cs_status read_choice(struct cs_plan *plan, struct entry *entry, const st
         entry->size_at = entry->n_choices;
     }
     entry->n_choices++;
-out:
-    return st;
+    return CS_OK;
 }
 
 static int compare_sizes(const void *a, const void *b)
@@ -87,11 +99,18 @@ static cs_status sort_sizes(struct cs_plan *plan, struct entry *entry, struct cs
     struct choice *size = &entry->choices[entry->size_at];
     for (int32_t i = 0; i < size->n; i++) {
         int64_t value = 0;
+        CS_TRY(cs_yaml_want(size->values[i], CS_YAML_SCALAR, size->name, err));
         CS_TRY(cs_yaml_int(size->values[i], 1, INT32_MAX, size->name, &value, err));
     }
     const struct cs_yaml_node **sorted =
         cs_arena_memdup(&plan->arena, size->values, (size_t)size->n * sizeof *sorted);
     qsort(sorted, (size_t)size->n, sizeof *sorted, compare_sizes);
+    for (int32_t i = 1; i < size->n; i++) {
+        if (compare_sizes(&sorted[i - 1], &sorted[i]) == 0) {
+            return cs_err_set(err, CS_E_INPUT, sorted[i]->loc, "'%s' has the size %s twice", size->name,
+                              sorted[i]->text);
+        }
+    }
     size->values = sorted;
 out:
     return st;
@@ -148,14 +167,30 @@ out:
     return st;
 }
 
+/* A value as the study could write it. */
+static void add_node_text(struct cs_strbuf *text, const struct cs_yaml_node *node)
+{
+    if (node->kind == CS_YAML_SCALAR) {
+        cs_strbuf_addf(text, "%s", node->text);
+        return;
+    }
+    bool map = node->kind == CS_YAML_MAP;
+    cs_strbuf_addf(text, "%s", map ? "{" : "[");
+    for (int32_t i = 0; i < node->n; i++) {
+        cs_strbuf_addf(text, "%s%s%s", i > 0 ? ", " : "", map ? node->keys[i]->text : "", map ? ": " : "");
+        add_node_text(text, node->items[i]);
+    }
+    cs_strbuf_addf(text, "%s", map ? "}" : "]");
+}
+
 /* "server 910b-10to1, topology rail": the keys of this family but its size. */
 static const char *family_name(struct cs_plan *plan, const struct entry *entry, const int32_t *at)
 {
     struct cs_strbuf text = {0};
     for (int32_t c = 0; c < entry->n_choices; c++) {
         if (c != entry->size_at) {
-            cs_strbuf_addf(&text, "%s%s %s", text.len > 0 ? ", " : "", entry->choices[c].name,
-                           entry->choices[c].values[at[c]]->text);
+            cs_strbuf_addf(&text, "%s%s ", text.len > 0 ? ", " : "", entry->choices[c].name);
+            add_node_text(&text, entry->choices[c].values[at[c]]);
         }
     }
     const char *name = cs_arena_strdup(&plan->arena, text.len > 0 ? text.text : "cluster");
@@ -168,17 +203,18 @@ static void add_cluster(struct cs_plan *plan, const struct entry *entry, const i
 {
     struct cs_plan_cluster *cluster = &plan->clusters[plan->n_clusters++];
     struct cs_override *list = CS_ARENA_NEW(&plan->arena, struct cs_override, entry->n_choices);
+    const struct cs_yaml_node **trees =
+        CS_ARENA_NEW(&plan->arena, const struct cs_yaml_node *, entry->n_choices);
     *cluster = entry->figures;
     cluster->family = family;
     cluster->family_idx = family_idx;
     cluster->size =
         cs_arena_strdup(&plan->arena, entry->choices[entry->size_at].values[at[entry->size_at]]->text);
     for (int32_t c = 0; c < entry->n_choices; c++) {
-        list[c] =
-            (struct cs_override){entry->choices[c].key,
-                                 cs_arena_strdup(&plan->arena, entry->choices[c].values[at[c]]->text), false};
+        trees[c] = cs__yaml_copy(&plan->arena, entry->choices[c].values[at[c]], NULL);
+        list[c] = (struct cs_override){entry->choices[c].key, "", false};
     }
-    cluster->spec = (struct cs_point_spec){entry->n_choices, list};
+    cluster->spec = (struct cs_point_spec){entry->n_choices, list, trees};
 }
 
 /* Every combination of an entry's values, the size fastest. */
@@ -235,6 +271,24 @@ out:
     return st;
 }
 
+/* What failures cost without a failure. Checkpoints at a given interval cost time all the same. */
+static cs_status check_failures(const struct cs_plan *plan, const struct cs_yaml_node *block,
+                                struct cs_err *err)
+{
+    const struct cs_yaml_node *checkpoint = plan->interval_s > 0 ? NULL : cs_yaml_get(block, "checkpoint");
+    const struct cs_yaml_node *idle = checkpoint ? checkpoint : cs_yaml_get(block, "restart");
+    for (int32_t i = 0; i < plan->n_clusters; i++) {
+        if (isfinite(plan->clusters[i].node_mtbf_s)) {
+            return CS_OK;
+        }
+    }
+    return !idle ? CS_OK
+                 : cs_err_set(err, CS_E_INPUT, idle->loc,
+                              "'%s' has no effect, for nothing fails: give 'node_mtbf' to 'failures' or to a "
+                              "cluster",
+                              checkpoint ? "checkpoint" : "restart");
+}
+
 static cs_status read_goal(struct cs_plan *plan, const struct cs_yaml_node *block, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -243,8 +297,11 @@ static cs_status read_goal(struct cs_plan *plan, const struct cs_yaml_node *bloc
     plan->deadline_s = plan->budget = (double)INFINITY;
     CS_TRY(cs_yaml_need(block, "tokens", &tokens, err));
     CS_TRY(cs_yaml_quantity(tokens, CS_UNIT_NONE, "tokens", &plan->n_tokens, err));
-    if (!(plan->n_tokens > 0)) {
-        return cs_err_set(err, CS_E_INPUT, tokens->loc, "'tokens' must be above 0");
+    if (!(plan->n_tokens >= 1) || plan->n_tokens > nearbyint(plan->n_tokens) ||
+        plan->n_tokens < nearbyint(plan->n_tokens)) {
+        return cs_err_set(err, CS_E_INPUT, tokens->loc,
+                          "'tokens' is '%s', but should be a whole number from 1 on, as in 15T or 300G",
+                          tokens->text);
     }
     CS_TRY(opt_time(block, "deadline", &plan->deadline_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "budget", CS_UNIT_NONE, &plan->budget, err));
@@ -279,6 +336,7 @@ static cs_status read_block(struct cs_plan *plan, const struct cs_yaml_node *blo
         CS_TRY(read_entry(plan, &entry, clusters->items[i], node_mtbf_s, err));
         CS_TRY(expand(plan, &entry, err));
     }
+    CS_TRY(check_failures(plan, cs_yaml_get(block, "failures"), err));
 out:
     return st;
 }

@@ -14,11 +14,14 @@ cs_status cs__point_load(struct cs_study *study, const struct cs_points_options 
     struct cs_study_source source = *options->source;
     int32_t n = source.n_overrides + spec->n_overrides + (more ? 1 : 0);
     struct cs_override *all = cs_calloc((size_t)n + 1, sizeof *all);
+    const struct cs_yaml_node **trees = cs_calloc((size_t)n + 1, sizeof *trees);
     int32_t at = 0;
     for (int32_t i = 0; i < source.n_overrides; i++) {
+        trees[at] = source.trees ? source.trees[i] : NULL;
         all[at++] = source.overrides[i];
     }
     for (int32_t i = 0; i < spec->n_overrides; i++) {
+        trees[at] = spec->trees ? spec->trees[i] : NULL;
         all[at++] = spec->overrides[i];
     }
     if (more) {
@@ -26,7 +29,9 @@ cs_status cs__point_load(struct cs_study *study, const struct cs_points_options 
     }
     source.n_overrides = n;
     source.overrides = all;
+    source.trees = trees;
     cs_status st = cs_study_load(study, &source, err);
+    cs_free(trees);
     cs_free(all);
     return st;
 }

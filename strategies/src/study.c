@@ -269,7 +269,8 @@ cs_status cs__study_tree(struct cs_study *study, const struct cs_study_source *s
         CS_TRY(cs_yaml_want(*root, CS_YAML_MAP, "a study", err));
     }
     for (int32_t i = 0; i < source->n_overrides; i++) {
-        CS_TRY(cs__overlay_set(&study->arena, *root, &source->overrides[i], root, err));
+        CS_TRY(cs__overlay_set(&study->arena, *root, &source->overrides[i],
+                               source->trees ? source->trees[i] : NULL, root, err));
     }
     CS_TRY(cs_yaml_check_keys(*root, allowed, "a study", err));
 out:

@@ -262,6 +262,8 @@ static cs_status keep_axis(struct cs_sweep *sweep, struct cs_sweep_axis *axis, s
     int64_t n_points = 1;
     int32_t at = 0;
     cs_status st = CS_OK;
+    axis->loc = loc;
+    axis->loc.file = loc.file ? cs_arena_strdup(&sweep->arena, loc.file) : NULL;
     axis->values = cs_arena_memdup(&sweep->arena, axis->values, (size_t)axis->n * sizeof *axis->values);
     axis->n /= axis->n_keys;
     CS_TRY(find_place(sweep, axis, &at, loc, err));
@@ -281,11 +283,34 @@ out:
     return st;
 }
 
-static cs_status add_text(struct cs_sweep *sweep, const char *text, bool from_study, struct cs_loc loc,
-                          struct cs_err *err)
+/* Where messages find the values that stand in the study: a list's items, or all at one scalar. Before the
+ * values are counted by points. */
+static cs_status locate_values(struct cs_sweep *sweep, struct cs_sweep_axis *axis,
+                               const struct cs_yaml_node *node, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    struct cs_sweep_axis axis = {.from_study = from_study};
+    axis->trees = CS_ARENA_NEW(&sweep->arena, const struct cs_yaml_node *, axis->n);
+    const char *file = node->loc.file ? cs_arena_strdup(&sweep->arena, node->loc.file) : NULL;
+    for (int32_t v = 0; v < axis->n; v++) {
+        const struct cs_yaml_node *item = node;
+        if (node->kind == CS_YAML_LIST) {
+            item = node->items[v / axis->n_keys];
+            item = item->kind == CS_YAML_LIST ? item->items[v % axis->n_keys] : item;
+        }
+        struct cs_loc loc = {file, item->loc.line, item->loc.col};
+        CS_TRY(cs__yaml_value(&sweep->arena, axis->keys[v % axis->n_keys], axis->values[v], loc,
+                              &axis->trees[v], err));
+    }
+out:
+    return st;
+}
+
+/* `node` is the value of the study's that the text was made of, NULL on the command line. */
+static cs_status add_text(struct cs_sweep *sweep, const char *text, const struct cs_yaml_node *node,
+                          struct cs_loc loc, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_sweep_axis axis = {.from_study = node != NULL};
     int32_t cap = 0;
     const char **heap = NULL;
     const char *equals = strchr(text, '=');
@@ -304,6 +329,9 @@ static cs_status add_text(struct cs_sweep *sweep, const char *text, bool from_st
         } while (at);
     }
     heap = axis.values;
+    if (node) {
+        CS_TRY(locate_values(sweep, &axis, node, err));
+    }
     CS_TRY(keep_axis(sweep, &axis, loc, err));
 out:
     cs_free(heap ? heap : axis.values);
@@ -312,7 +340,7 @@ out:
 
 cs_status cs_sweep_add(struct cs_sweep *sweep, const char *text, struct cs_loc loc, struct cs_err *err)
 {
-    return add_text(sweep, text, false, loc, err);
+    return add_text(sweep, text, NULL, loc, err);
 }
 
 /* ---- the study's block ---- */
@@ -348,7 +376,7 @@ static cs_status read_axis(struct cs_sweep *sweep, const struct cs_yaml_node *ke
     int32_t cap = 0;
     const char **heap = NULL;
     if (values->kind == CS_YAML_SCALAR) {
-        return add_text(sweep, cs_arena_printf(&sweep->arena, "%s=%s", key->text, values->text), true,
+        return add_text(sweep, cs_arena_printf(&sweep->arena, "%s=%s", key->text, values->text), values,
                         values->loc, err);
     }
     CS_TRY(cs_yaml_want(values, CS_YAML_LIST, key->text, err));
@@ -360,6 +388,7 @@ static cs_status read_axis(struct cs_sweep *sweep, const struct cs_yaml_node *ke
         CS_TRY(add_node(sweep, &axis, values->items[i], &cap, err));
     }
     heap = axis.values;
+    CS_TRY(locate_values(sweep, &axis, values, err));
     CS_TRY(keep_axis(sweep, &axis, key->loc, err));
 out:
     cs_free(heap ? heap : axis.values);
@@ -407,6 +436,8 @@ cs_status cs_sweep_read(struct cs_sweep *sweep, const struct cs_study_source *so
     CS_TRY(cs_yaml_opt_text(block, "strategy", &strategy, err));
     if (strategy && strcmp(strategy, "best") != 0) {
         sweep->strategy = cs_arena_strdup(&sweep->arena, strategy);
+        sweep->strategy_loc = cs_yaml_get(block, "strategy")->loc;
+        sweep->strategy_loc.file = cs_arena_strdup(&sweep->arena, sweep->strategy_loc.file);
     }
     over = cs_yaml_get(block, "over");
     if (over) {
@@ -461,15 +492,18 @@ const struct cs_point_spec *cs_sweep_specs(struct cs_sweep *sweep)
     }
     for (int32_t p = 0; p < n; p++) {
         struct cs_override *list = CS_ARENA_NEW(&sweep->arena, struct cs_override, n_keys + 1);
+        const struct cs_yaml_node **trees =
+            CS_ARENA_NEW(&sweep->arena, const struct cs_yaml_node *, n_keys + 1);
         int32_t at = 0;
         for (int32_t a = 0; a < sweep->n_axes; a++) {
             const struct cs_sweep_axis *axis = &sweep->axes[a];
-            const char *const *values = axis->values + cs_sweep_value(sweep, p, a) * axis->n_keys;
+            int32_t first = cs_sweep_value(sweep, p, a) * axis->n_keys;
             for (int32_t k = 0; k < axis->n_keys; k++) {
-                list[at++] = (struct cs_override){axis->keys[k], values[k], false};
+                trees[at] = axis->trees ? axis->trees[first + k] : NULL;
+                list[at++] = (struct cs_override){axis->keys[k], axis->values[first + k], false};
             }
         }
-        specs[p] = (struct cs_point_spec){n_keys, list};
+        specs[p] = (struct cs_point_spec){n_keys, list, trees};
     }
     return specs;
 }

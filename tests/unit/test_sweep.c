@@ -229,7 +229,7 @@ static cs_status brute_force(const char *server, const char *topology, const cha
     struct cs_override list[] = {{"platform.server", server, true},
                                  {"platform.topology", topology, true},
                                  {"platform.nodes", nodes, true}};
-    struct cs_study_source source = {CS_TEST_SOURCE_DIR, "./" STUDY_FILE, 3, list};
+    struct cs_study_source source = {CS_TEST_SOURCE_DIR, "./" STUDY_FILE, 3, list, NULL};
     struct cs_study study = {0};
     struct cs_space space = {0};
     struct cs_simulator simulator = {0};
@@ -456,7 +456,7 @@ START_TEST(test_slower_says_why)
     points[1].metrics.bubble_frac = 0.5;
     cs_plan_answer(&plan, points, &answer);
     ck_assert_int_eq(rows[1].faster_smaller, 0);
-    ck_assert_msg(strstr(rows[1].note, "1 nodes are done earlier: bubble 50.0 %") != NULL, "%s",
+    ck_assert_msg(strstr(rows[1].note, "1 node is done earlier: bubble 50.0 %") != NULL, "%s",
                   rows[1].note);
     ck_assert_int_eq(answer.smallest, 0);
     ck_assert_int_eq(answer.cheapest, -1); /* no price is known */

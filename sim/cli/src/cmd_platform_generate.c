@@ -322,6 +322,27 @@ static void fill_spec(struct cs_topology_spec *spec, const struct generate_args 
     set_if(&spec->hop_latency_s, args->hop_latency_s);
 }
 
+/* Options that would change nothing. */
+static cs_status check_effect(const struct generate_args *args, const struct cs_topology_spec *spec,
+                              struct cs_err *err)
+{
+    const struct {
+        const char *key;
+        bool given;
+    } figures[] = {{"oversubscription", args->oversubscription > 1},
+                   {"levels", args->levels > 0},
+                   {"dims", args->dims[0] > 0}};
+    cs_status st = CS_OK;
+    for (int32_t i = 0; i < CS_COUNT(figures); i++) {
+        if (figures[i].given) {
+            CS_TRY(cs_topology_check_given(spec->topology, figures[i].key,
+                                           (struct cs_loc){"command line", 0, 0}, err));
+        }
+    }
+out:
+    return st;
+}
+
 /* From the options. */
 static cs_status describe(const struct generate_args *args, const struct cs_catalogue *catalogue,
                           struct cs_topology_spec *spec, struct cs_err *err)
@@ -335,6 +356,7 @@ static cs_status describe(const struct generate_args *args, const struct cs_cata
     }
     CS_TRY(use_parts(spec, args, catalogue, err));
     fill_spec(spec, args);
+    CS_TRY(check_effect(args, spec, err));
     if (args->intra == 2 && spec->intra_bus_bytes_per_s <= 0) {
         st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){"command line", 0, 0},
                         "--intra bus needs the rate of the bus: --bus-bandwidth, as in 48GBps");

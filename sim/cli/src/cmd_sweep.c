@@ -108,8 +108,9 @@ cs_status cs__points_store_open(struct cs_point_store **store, const char *path,
         CS_TRY(cs_point_store_open(store, path, err));
         int32_t n = cs_point_store_n_dropped(*store);
         if (n > 0) {
-            (void)fprintf(stderr, "clustersim: warning: %s: %d line%s no whole point and %s not used\n", path,
-                          (int)n, n == 1 ? " is" : "s are", n == 1 ? "is" : "are");
+            (void)fprintf(stderr,
+                          "clustersim: warning: %s: %d line%s no point as it was written and %s not used\n",
+                          path, (int)n, n == 1 ? " is" : "s are", n == 1 ? "is" : "are");
         }
     }
 out:
@@ -126,7 +127,10 @@ static cs_status read_sweep(struct cs_sweep *sweep, const struct sweep_args *arg
     for (int32_t i = 0; i < args->n_over; i++) {
         CS_TRY(cs_sweep_add(sweep, args->over[i], loc, err));
     }
-    sweep->strategy = args->strategy ? args->strategy : sweep->strategy;
+    if (args->strategy) {
+        sweep->strategy = args->strategy;
+        sweep->strategy_loc = loc;
+    }
     sweep->upgrades = args->upgrades >= 0 ? args->upgrades > 0 : sweep->upgrades;
     if (sweep->n_axes == 0) {
         st = cs_err_set(
@@ -135,6 +139,7 @@ static cs_status read_sweep(struct cs_sweep *sweep, const struct sweep_args *arg
         goto out;
     }
     CS_TRY(cs_sweep_check_set(sweep, source->n_overrides, source->overrides, err));
+    CS_TRY(cs_sweep_check_strategy(sweep, err));
 out:
     return st;
 }
@@ -217,6 +222,7 @@ int cs__cmd_sweep(int argc, char **argv)
                                         .progress_context = &progress};
     int32_t n = cs_sweep_n_points(&sweep);
     points = cs_calloc((size_t)n, sizeof *points);
+    CS_TRY(cs_sweep_check_same(&sweep, &options, &err));
     cs__catch_signals();
     CS_TRY(cs_points_run(points, cs_sweep_specs(&sweep), n, &options, &err));
     cs__progress_end(&progress);

@@ -24,8 +24,8 @@ struct cs_finding {
     const char *text;
 };
 
-/** Findings in the order of the file's lines within each kind of check, at most 20 of a kind. Everything is
- * in the arena. Zero-initialised is empty. */
+/** Findings in the order of the file's lines within each kind of check, at most 20 of a kind and then how
+ * many there are more. Everything is in the arena. Zero-initialised is empty. */
 struct cs_findings {
     struct cs_arena arena;
     int32_t n;

@@ -67,6 +67,10 @@ void cs_topology_spec_init(struct cs_topology_spec *spec, const struct cs_server
 /** Change the topology, and what depends on it: a supernode's "NICs" are ports of the scale-up fabric, so
  * they get the intra-node rate, and the inside of a node becomes switched. Rates set afterwards win. */
 void cs_topology_spec_use(struct cs_topology_spec *spec, enum cs_topology topology);
+/** CS_E_INPUT at `loc` when a figure that a user gives ("oversubscription", "levels" or "dims") would have no
+ * effect in this topology, with what it needs. */
+CS_MUST_CHECK cs_status cs_topology_check_given(enum cs_topology topology, const char *key, struct cs_loc loc,
+                                                struct cs_err *err);
 /** Devices and nodes of all parts. */
 int32_t cs_topology_n_devices(const struct cs_topology_spec *spec);
 int32_t cs_topology_n_nodes(const struct cs_topology_spec *spec);

@@ -22,14 +22,15 @@ void cs_report_csv_text(FILE *out, const char *text);
 struct cs_point_store; /* points of earlier runs, in a file with a JSON object a line */
 
 /** Open or create. What was written before a crash stays useful: a last line that it cut off is dropped, were
- * it the only one. Each new point is appended with one write. The caller frees with cs_point_store_free.
- * CS_E_INPUT when the file cannot be opened for reading and appending, or begins with something else than a
- * point: then it is left as it was. */
+ * it the only one, and so is a line whose figures are not those that were written (each has a checksum; lines
+ * of versions without one are dropped). Each new point is appended with one write. The caller frees with
+ * cs_point_store_free. CS_E_INPUT when the file cannot be opened for reading and appending, or begins with
+ * something else than a point: then it is left as it was. */
 CS_MUST_CHECK cs_status cs_point_store_open(struct cs_point_store **store, const char *path,
                                             struct cs_err *err);
 /** To hand to cs_points_run; borrowed from the store. */
 const struct cs_point_memory *cs_point_store_memory(const struct cs_point_store *store);
-/** Lines of the file that were not used: cut off, or not ours in between. */
+/** Lines of the file that were not used: cut off, changed, or not ours in between. */
 int32_t cs_point_store_n_dropped(const struct cs_point_store *store);
 /** Did every write succeed? CS_E_IO names the file. */
 CS_MUST_CHECK cs_status cs_point_store_check(const struct cs_point_store *store, struct cs_err *err);

@@ -43,9 +43,11 @@ struct cs_plan {
  *    clusters:
  *      - {server: 910b-10to1, topology: [fat-tree, rail], nodes: [8, 16, 32], node_price_per_hour: 12,
  *         node_power: 5.6kW, node_mtbf: 200d}
- *  The keys of a cluster are those of a described platform; lists multiply. CS_E_INPUT with file and line: no
+ *  The keys of a cluster are those of a described platform; lists multiply, but for the names of `dead_links`
+ *  and the numbers of `dims`, of which a list of lists multiplies. CS_E_INPUT with file and line: no
  *  tokens, neither deadline nor budget, no clusters, a budget but a cluster without price, node_mtbf or
- *  interval without checkpoint, a time of 0. */
+ *  interval without checkpoint, checkpoint or restart where nothing fails, a size that is there twice, tokens
+ *  that are no whole number, a time of 0. */
 CS_MUST_CHECK cs_status cs_plan_read(struct cs_plan *plan, const struct cs_study_source *source,
                                      struct cs_err *err);
 void cs_plan_release(struct cs_plan *plan);

@@ -23,6 +23,7 @@ extern const char *const cs_upgrade_names[]; /* "compute", "memory_bandwidth", .
 struct cs_point_spec {
     int32_t n_overrides;
     const struct cs_override *overrides;
+    const struct cs_yaml_node *const *trees; /* as in struct cs_study_source; NULL = all texts */
 };
 
 /** What became of a variant. A plain value without pointers: it crosses process boundaries by its bytes. */

@@ -110,6 +110,9 @@ struct cs_study_source {
     const char *path;     /* shipped name or file; NULL: the overrides say everything */
     int32_t n_overrides;  /* applied in order, each wins over the file */
     const struct cs_override *overrides;
+    const struct cs_yaml_node *const
+        *trees; /* values of overrides that stand in a file, with their places, as
+                   long as the study; an entry NULL: its text. NULL = all texts */
 };
 
 /** A study, read and checked, with its model and platform loaded. Everything lives in its own arenas. */

@@ -15,10 +15,12 @@
  */
 struct cs_sweep_axis {
     bool from_study; /* of its `sweep` block, not added */
+    struct cs_loc loc;
     int32_t n_keys;
     const char *keys[CS_SWEEP_KEYS_MAX];
     int32_t n;
     const char **values;
+    const struct cs_yaml_node **trees; /* the same with their places in the study; NULL when not from there */
 };
 
 /** What is swept. Zero-initialised is empty; everything is in the arena. */
@@ -27,7 +29,8 @@ struct cs_sweep {
     int32_t n_axes;
     struct cs_sweep_axis axes[CS_SWEEP_AXES_MAX]; /* the last one varies fastest */
     const char *strategy;                         /* fixed one; NULL = the best of each point */
-    bool upgrades;                                /* what ten per cent more of each resource gives */
+    struct cs_loc strategy_loc;
+    bool upgrades; /* what ten per cent more of each resource gives */
 };
 
 /** Add an axis from "KEY=LIST". KEY is a key of the study ("platform.nodes", "training.seq_length") or one of
@@ -48,6 +51,13 @@ CS_MUST_CHECK cs_status cs_sweep_read(struct cs_sweep *sweep, const struct cs_st
 /** CS_E_INPUT for a setting of the command line that the sweep would replace at every point. */
 CS_MUST_CHECK cs_status cs_sweep_check_set(const struct cs_sweep *sweep, int32_t n_overrides,
                                            const struct cs_override *overrides, struct cs_err *err);
+/** CS_E_INPUT that names both places for a key that is swept and that the fixed strategy sets as well, so
+ * that the sweep would have no effect. */
+CS_MUST_CHECK cs_status cs_sweep_check_strategy(struct cs_sweep *sweep, struct cs_err *err);
+/** CS_E_INPUT for two values of an axis that make one study of it, as 196GBps and 196GB/s do. Plain numbers
+ * cannot; the others are tried at the first value of every other axis. */
+CS_MUST_CHECK cs_status cs_sweep_check_same(struct cs_sweep *sweep, const struct cs_points_options *options,
+                                            struct cs_err *err);
 void cs_sweep_release(struct cs_sweep *sweep);
 
 /** Points: the product of the axes' sizes, 1 without an axis. */
