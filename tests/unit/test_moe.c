@@ -47,6 +47,7 @@ START_TEST(test_state)
     double want = 6 * (dense * rows[_i].dense + experts * rows[_i].experts) +
                   12 * (dense * rows[_i].dense_states + experts * rows[_i].expert_states);
     ck_assert_double_eq_tol(state_of_ranks(trace), want, 1.0);
+    ck_assert_double_eq_tol(trace->cluster_state_bytes, want, 1.0);
     cs_trace_free(trace);
 }
 END_TEST
