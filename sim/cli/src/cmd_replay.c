@@ -77,12 +77,17 @@ static void print_notes(const struct cs_chakra_notes *notes)
             "what a matrix product of that size takes\n",
             (long long)notes->n_counted, (long long)notes->n_nodes);
     }
-    if (notes->n_memory > 0) {
-        (void)fprintf(
-            stderr,
-            "clustersim: warning: %lld of %lld nodes load or store memory: without a duration they take "
-            "no time\n",
-            (long long)notes->n_memory, (long long)notes->n_nodes);
+    if (notes->n_untimed > 0) {
+        (void)fprintf(stderr,
+                      "clustersim: warning: %lld of %lld nodes compute and give neither a duration nor an "
+                      "operation count for a device: they take no time\n",
+                      (long long)notes->n_untimed, (long long)notes->n_nodes);
+    }
+    if (notes->n_memory_untimed > 0) {
+        (void)fprintf(stderr,
+                      "clustersim: warning: %lld of %lld nodes load or store memory without a duration: they "
+                      "take no time\n",
+                      (long long)notes->n_memory_untimed, (long long)notes->n_nodes);
     }
 }
 
