@@ -77,8 +77,9 @@ struct cs_chakra_notes {
     int64_t n_memory_untimed; /* of them, those without a duration: they take no time */
     int64_t
         n_untimed; /* computing without a duration, and on the device without an operation count: the same */
-    int64_t n_empty;    /* metadata, and computing that takes no time */
-    int64_t n_barriers; /* barriers, as all-reduce of no bytes */
+    int64_t n_empty;          /* metadata, and computing that takes no time */
+    int64_t n_stranger_roles; /* of our own format: files role-N.txt that the binding does not count */
+    int64_t n_barriers;       /* barriers, as all-reduce of no bytes */
 };
 
 /** Read the folder of a trace made elsewhere: NAME.0.et to NAME.(n-1).et, and process groups from NAME.json,
