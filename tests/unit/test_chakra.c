@@ -11,13 +11,13 @@
 /* ---- a writer of .et files that shares nothing with the one under test ---- */
 
 enum { INVALID, METADATA, LOAD, STORE, COMP, SEND, RECV, COLL };
-enum { INT32 = 7, INT64 = 9, UINT64 = 13, SINT64 = 17, BOOL = 27 };
+enum { DOUBLE = 3, INT32 = 7, INT64 = 9, UINT64 = 13, SINT64 = 17, BOOL = 27 };
 
 struct attr {
     const char *name;
     int field; /* 0 = a text */
     int64_t value;
-    const char *text;
+    const char *text; /* of DOUBLE: the number */
 };
 struct node {
     uint64_t id;
@@ -100,6 +100,10 @@ static void put_node(struct cs_strbuf *file, const struct node *node)
         text(&attr, 1, a->name, strlen(a->name));
         if (a->field == 0) {
             text(&attr, 29, a->text, strlen(a->text));
+        } else if (a->field == DOUBLE) {
+            double real = strtod(a->text, NULL);
+            varint(&attr, DOUBLE * 8 + 1);
+            cs_strbuf_addn(&attr, (const char *)&real, sizeof real);
         } else if (a->field == SINT64) {
             number(&attr, a->field, a->value < 0 ? 2 * (uint64_t)-a->value - 1 : 2 * (uint64_t)a->value);
         } else {
@@ -227,7 +231,11 @@ START_TEST(test_computing)
         {.id = 14, .type = LOAD, .us = 9, .n_deps = 1, .deps = {13}},
         {.id = 15, .type = STORE, .n_deps = 1, .deps = {14}},
         {.id = 16, .type = COMP, .n_deps = 2, .deps = {15, 11}},
-        {.id = 17, .type = COMP, .us = 1, .n_deps = 1, .deps = {16}},
+        {.id = 17, /* whole microseconds may be left out where there is the exact duration */
+         .type = COMP,
+         .n_deps = 1,
+         .deps = {16},
+         .attrs = {{"duration_s", DOUBLE, 0, "0.25"}}},
         {.id = 18, .type = METADATA, .n_deps = 1, .deps = {17}},
         END_OF_NODES};
     struct files files = {0};
@@ -245,9 +253,13 @@ START_TEST(test_computing)
     ck_assert_int_eq(count_ops(trace, 0, CS_OP_RECORD), 2);
     ck_assert_double_eq(trace->costs[0].fixed_s, 5e-6);
     ck_assert(notes.n_nodes == 9 && notes.n_timed == 4 && notes.n_counted == 1 && notes.n_host == 1 &&
-              notes.n_memory == 2 && notes.n_empty == 2 && notes.n_barriers == 0);
+              notes.n_memory == 2 && notes.n_memory_untimed == 1 && notes.n_untimed == 1 &&
+              notes.n_empty == 2 && notes.n_barriers == 0);
     const struct cs_block *block = &trace->blocks[0];
     for (int32_t i = 0; i < block->n_ops; i++) {
+        if (block->ops[i].type == CS_OP_COMPUTE && strcmp(trace->labels[block->ops[i].label], "n17") == 0) {
+            ck_assert_double_eq(trace->costs[block->ops[i].cost].fixed_s, 0.25);
+        }
         if (block->ops[i].type == CS_OP_COMPUTE && strcmp(trace->labels[block->ops[i].label], "n12") == 0) {
             const struct cs_op_cost *cost = &trace->costs[block->ops[i].cost];
             ck_assert(cost->fixed_s == 0 && cost->flop == 1000 && cost->bytes == 64);
@@ -471,6 +483,18 @@ static const struct refused {
     {{{.id = 1, .type = COLL}}, "has no attribute 'comm_type'"},
     {{{.id = 1, .type = COLL, .attrs = {{"comm_type", INT64, 10, 0}}}}, "'comm_type' is 10, expected 0 to 9"},
     {{{.id = 1, .type = COLL, .attrs = {{"comm_type", 0, 0, "x"}}}}, "'comm_type' is not a number"},
+    {{{.id = 1, .type = COMP, .attrs = {{"num_ops", INT64, -5, 0}}}},
+     "node 1 'n1': 'num_ops' is -5, expected 0 to 1e+24"},
+    {{{.id = 1, .type = COMP, .attrs = {{"num_ops", DOUBLE, 0, "nan"}}}}, "'num_ops' is nan, expected 0"},
+    {{{.id = 1, .type = COMP, .attrs = {{"num_ops", 0, 0, "many"}}}}, "'num_ops' is not a number"},
+    {{{.id = 1, .type = COMP, .us = 3, .attrs = {{"tensor_size", INT64, -1, 0}}}}, "'tensor_size' is -1"},
+    {{{.id = 1, .type = COMP, .attrs = {{"duration_s", DOUBLE, 0, "inf"}}}}, "'duration_s' is inf, expected"},
+    {{{.id = 1, .type = LOAD, .attrs = {{"duration_s", DOUBLE, 0, "-1"}}}}, "'duration_s' is -1, expected"},
+    {{{.id = 1, .type = COMP, .attrs = {{"duration_s", DOUBLE, 0, "1e300"}}}},
+     "'duration_s' is 1e+300, expected 0 to 1e+09"},
+    {{{.id = 1, .type = COMP, .us = 5, .attrs = {{"duration_s", DOUBLE, 0, "2"}}}},
+     "'duration_s' is 2, but 'duration_micros' 5"},
+    {{{.id = 1, .type = COMP, .us = UINT64_MAX}}, "'duration_micros' is 18446744073709551615, expected"},
     {{{.id = 1, COLLECTIVE(1, 5, "")}}, "is a reduce, which is not simulated"},
     {{{.id = 1, COLLECTIVE(0, -5, "")}}, "'comm_size' is -5"},
     {{{.id = 1, COLLECTIVE(0, 5, "9")}}, "is in process group '9', which neither"},

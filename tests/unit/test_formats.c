@@ -74,7 +74,7 @@ START_TEST(test_odd_content)
 {
     struct handmade shape = {2, 2, 2, 2, false, 1e12, 2e12, 77, 1 << 20, 1 << 20};
     struct cs_trace *trace = handmade_trace(&shape);
-    static const char *labels[] = {"quo\"te \\ back", "new\nline\ttab\x01\x7f", "Zeichen äöü", "",
+    static const char *labels[] = {"quo\"te \\ back", "tab \xe2\x87\xa5 \xff", "Zeichen äöü", "",
                                    "# no comment"};
     trace->labels = labels;
     trace->n_labels = 5;
@@ -232,6 +232,11 @@ static const struct broken {
     {4, "stream \"compute", CS_E_INPUT, 4, "does not end with a double quote"},
     {4, "stream \"com\\xgg\"", CS_E_INPUT, 4, "escape"},
     {4, "stream \"com\\x00\"", CS_E_INPUT, 4, "escape"},
+    {4, "stream \"com\\x1b[2J\"", CS_E_INPUT, 4, "control character"},
+    {4, "stream \"com\x7f\"", CS_E_INPUT, 4, "control character"},
+    {4, "stream \"com\xc2\x9b\"", CS_E_INPUT, 4, "control character"},
+    {3, "worth attention_frac=1.5", CS_E_INPUT, 3, "'attention_frac' is 1.5, expected 0 to 1"},
+    {18, "role \"\x1b[31m\"", CS_E_INPUT, 18, "the name holds a control character"},
     {4, "stream \"compute\" 5", CS_E_INPUT, 4, "'5' is too much"},
     {5, "", CS_E_INPUT, 9, "there is no stream 1"},
     {8, "cost matmull bf16", CS_E_INPUT, 8, "did you mean 'matmul'"},
@@ -274,6 +279,7 @@ static const struct broken {
     {21, "compute cost=0 stream=2", CS_E_INPUT, 21, "there is no stream 2"},
     {21, "compute cost=0 stream=256", CS_E_INPUT, 21, "stream"},
     {21, "compute cost=0 layer=99999", CS_E_INPUT, 21, "layer"},
+    {21, "compute cost=0 layer=-2", CS_E_INPUT, 21, "layer"},
     {21, "compute", CS_E_INPUT, 21, "'cost' is missing"},
     {22, "record event=1", CS_E_INPUT, 22, "there is no event 1"},
     {22, "", CS_E_DEADLOCK, 0, "waits for event"},
@@ -284,6 +290,7 @@ static const struct broken {
     {26, "collective comm=0 coll=reduce bytes=9", CS_E_INPUT, 26, "'reduce' is not a value of 'coll'"},
     {27, "call 1 0", CS_E_INPUT, 27, "block 1 is not there yet"},
     {27, "call 0", CS_E_INPUT, 27, "micro-batch"},
+    {27, "call 0 -2", CS_E_INPUT, 27, "micro-batch"},
     {27, "call 0 0\nblock 1 \"late\"", CS_E_INPUT, 28, "blocks come before calls"},
     {27, "call 0 0\ncompute cost=0", CS_E_INPUT, 28, "must be in a block"},
     {29, "end\nend", CS_E_INPUT, 30, "'end' is not the beginning"},

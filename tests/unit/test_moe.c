@@ -47,6 +47,7 @@ START_TEST(test_state)
     double want = 6 * (dense * rows[_i].dense + experts * rows[_i].experts) +
                   12 * (dense * rows[_i].dense_states + experts * rows[_i].expert_states);
     ck_assert_double_eq_tol(state_of_ranks(trace), want, 1.0);
+    ck_assert_double_eq_tol(trace->cluster_state_bytes, want, 1.0);
     cs_trace_free(trace);
 }
 END_TEST
@@ -57,6 +58,51 @@ START_TEST(test_state_zero3)
     struct cs_training training = workload_training(&model, 64, 1024);
     struct cs_trace *trace = workload_trace(&model, &training, "dp=8,ep=2,op=8,zero=3");
     ck_assert_double_eq_tol(state_of_ranks(trace) / trace->model_state_bytes, 1.0, 1e-6);
+    cs_trace_free(trace);
+}
+END_TEST
+
+START_TEST(test_norm_group)
+{
+    /* The global norm sums over every rank that holds another part: stages, tensor-parallel ranks, experts of
+     * other ranks, shards of states. Copies stay out. */
+    static const struct {
+        const char *strategy;
+        int32_t size; /* 0 = no norm to exchange */
+    } rows[] = {
+        {"dp=8", 0},
+        {"dp=8,ep=4", 4},
+        {"dp=8,ep=8", 8},
+        {"dp=8,ep=2,pp=2", 2 * 2},
+        {"dp=4,mp=2,sp=true,ep=2", 2},
+        {"dp=4,mp=2,sp=true,ep=4", 2 * 2},
+        {"dp=4,mp=2,ep=4,expert_mp=true", 2 * 4},
+        {"dp=8,ep=2,op=2", 2 * 2},
+        {"dp=8,ep=2,op=8", 8},
+        {"dp=4,cp=2,ep=4", 4},
+    };
+    struct cs_model model = workload_moe(4, false);
+    struct cs_training training = workload_training(&model, 64, 1024);
+    training.clip_gradient = true;
+    struct cs_trace *trace = workload_trace(&model, &training, rows[_i].strategy);
+    const struct cs_comm *norm = NULL;
+    for (int32_t i = 0; i < trace->n_comms; i++) {
+        norm = strcmp(trace->comms[i].name, "norm") == 0 ? &trace->comms[i] : norm;
+    }
+    ck_assert_int_eq(norm != NULL, rows[_i].size > 0);
+    for (int32_t g = 0; norm != NULL && g < norm->n_groups; g++) {
+        ck_assert_int_eq(norm->group_first[g + 1] - norm->group_first[g], rows[_i].size);
+    }
+    /* Whoever shares experts out is in one group. */
+    for (int32_t i = 0; norm != NULL && i < trace->n_comms; i++) {
+        const struct cs_comm *ep = &trace->comms[i];
+        for (int32_t g = 0; strcmp(ep->name, "ep") == 0 && g < ep->n_groups; g++) {
+            for (int32_t k = ep->group_first[g]; k < ep->group_first[g + 1]; k++) {
+                ck_assert_int_eq(norm->group_of_rank[ep->members[k]],
+                                 norm->group_of_rank[ep->members[ep->group_first[g]]]);
+            }
+        }
+    }
     cs_trace_free(trace);
 }
 END_TEST
@@ -522,6 +568,7 @@ static Suite *moe_suite(void)
     TCase *c = tcase_create("experts");
     tcase_add_loop_test(c, test_state, 0, 7);
     tcase_add_test(c, test_state_zero3);
+    tcase_add_loop_test(c, test_norm_group, 0, 10);
     tcase_add_loop_test(c, test_exchange, 0, 3);
     tcase_add_loop_test(c, test_permutation, 0, 3);
     tcase_add_test(c, test_both_directions);

@@ -280,6 +280,8 @@ START_TEST(test_dualpipe_state)
     /* The tied matrix is once on each end, where one copy's embedding and the other's head are. */
     double tied = 18.0 * 1024 * 256;
     ck_assert_double_eq_tol(state, 2 * trace->model_state_bytes, tied + 1);
+    /* The check of lost state asks for both. */
+    ck_assert_double_eq_tol(trace->cluster_state_bytes, 2 * trace->model_state_bytes, 1);
     cs_trace_free(trace);
 }
 END_TEST

@@ -222,6 +222,37 @@ START_TEST(test_rules_model)
 }
 END_TEST
 
+START_TEST(test_selective_has_work)
+{
+    /* Fused attention keeps no scores: only the activation of a gated product is left to run again. */
+    static const struct {
+        const char *model, *strategy;
+        bool flash, holds;
+    } rows[] = {
+        {"gpt-1.7b", "dp=8,recompute=selective", true, false},
+        {"gpt-1.7b", "dp=8,recompute=selective", false, true},
+        {"gpt-1.7b", "dp=4,pp=2,full_layers=0/0,selective_layers=1/0", true, false},
+        {"gpt-1.7b", "dp=4,pp=2,full_layers=1/0,selective_layers=0/0", true, true},
+        {"bert-large", "dp=8,recompute=selective", true, false},
+        {"resnet-50", "dp=8,recompute=selective", true, false},
+        {"resnet-50", "dp=8,recompute=selective", false, false},
+        {"llama3-8b", "dp=8,recompute=selective", true, true},
+        {"mixtral-8x7b", "dp=8,recompute=selective", true, true},
+    };
+    struct cs_model model = workload_model(rows[_i].model);
+    struct cs_training training = workload_training(&model, 64, model.image > 0 ? 1 : 512);
+    struct cs_cluster_shape shape = {.n_devices = 8, .devices_per_node = 8};
+    struct cs_strategy strategy = workload_strategy(rows[_i].strategy);
+    char why[256];
+    training.flash_attention = rows[_i].flash;
+    const char *rule = cs_strategy_check(&strategy, &model, &training, &shape, why, sizeof why);
+    ck_assert_msg((rule == NULL) == rows[_i].holds, "%s: %s", rows[_i].model, rule ? why : "no rule");
+    ck_assert(rule == NULL || strcmp(rule, "keys-take-effect") == 0);
+    ck_assert(rule == NULL || strstr(why, "selective has no effect") != NULL);
+    cs_model_release(&model);
+}
+END_TEST
+
 static Suite *strategy_suite(void)
 {
     Suite *suite = suite_create("strategy");
@@ -233,6 +264,7 @@ static Suite *strategy_suite(void)
     tcase_add_test(text, test_coordinates);
     suite_add_tcase(suite, text);
     TCase *rules = tcase_create("rules");
+    tcase_add_loop_test(rules, test_selective_has_work, 0, 9);
     tcase_add_loop_test(rules, test_rules, 0, 27);
     tcase_add_loop_test(rules, test_exceeds, 0, 4);
     tcase_add_test(rules, test_rules_model);

@@ -7,6 +7,12 @@
 #include <math.h>
 #include <string.h>
 
+/* What a node may take, as the writer's. */
+#define DURATION_MAX_S 1e9
+/* Operations or bytes of a node; more is no count. */
+#define AMOUNT_MAX 1e24
+/* Durations in whole microseconds, rounded along a stream, against the exact ones. */
+#define ROUNDING_S 2e-6
 /* A message of more is no node. */
 #define MESSAGE_MAX_BYTES (UINT64_C(1) << 26)
 
@@ -231,6 +237,7 @@ struct raw {
     uint64_t id;
     uint64_t type;
     uint64_t duration_us;
+    bool has_duration;
     struct cs__wire name;
     struct cs__wire inputs;
     struct value attrs[N_ATTRS];
@@ -299,6 +306,7 @@ static const char *read_node_field(struct cs__et_rank *r, const struct cs__wire_
         raw->type = field->value;
     } else if (field->number == CS__NODE_DURATION) {
         raw->duration_us = field->value;
+        raw->has_duration = true;
     } else if (field->number == CS__NODE_INPUTS) {
         raw->inputs = field->bytes;
     } else {
@@ -418,33 +426,76 @@ out:
     return st;
 }
 
-/** How long the node takes: measured, or what its amounts take; neither = it is left out. */
-static void take_time(struct cs__et *et, struct cs__et_node *node, const struct raw *raw)
+/** An amount that a node may have: 0 without one. */
+static cs_status take_amount(const struct cs__et *et, int32_t rank, const struct cs__et_node *node,
+                             const struct raw *raw, enum attr attr, double max, double *value,
+                             struct cs_err *err)
 {
-    double told_s = (double)raw->duration_us / 1e6;
-    const struct value *exact = &raw->attrs[DURATION_S];
-    node->fixed_s = told_s;
-    if (exact->kind == NUMBER && fabs(exact->real - told_s) <= 1e-6 * (1 + told_s)) {
-        node->fixed_s = exact->real > 0 ? exact->real : 0;
+    const struct value *v = &raw->attrs[attr];
+    *value = 0;
+    if (v->kind == NOTHING) {
+        return CS_OK;
     }
-    double flop = raw->attrs[NUM_OPS].kind == NUMBER ? raw->attrs[NUM_OPS].real : 0;
-    double bytes = raw->attrs[TENSOR_SIZE].kind == NUMBER ? raw->attrs[TENSOR_SIZE].real : 0;
-    node->flop = isfinite(flop) && flop > 0 ? flop : 0;
-    node->bytes = isfinite(bytes) && bytes > 0 ? bytes : 0;
+    if (v->kind != NUMBER) {
+        return cs__et_bad(et, rank, node, err, "'%s' is not a number", attr_names[attr]);
+    }
+    if (!(v->real >= 0 && v->real <= max)) {
+        return cs__et_bad(et, rank, node, err, "'%s' is %g, expected 0 to %g", attr_names[attr], v->real,
+                          max);
+    }
+    *value = v->real;
+    return CS_OK;
+}
+
+/** Seconds that the node says it takes. Its own attribute is exact; the field has whole microseconds. */
+static cs_status take_duration(const struct cs__et *et, int32_t rank, struct cs__et_node *node,
+                               const struct raw *raw, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    double told_s = (double)raw->duration_us / 1e6;
+    double exact_s;
+    CS_TRY(take_amount(et, rank, node, raw, DURATION_S, DURATION_MAX_S, &exact_s, err));
+    if (told_s > DURATION_MAX_S) {
+        st = cs__et_bad(et, rank, node, err, "'duration_micros' is %" PRIu64 ", expected 0 to %g",
+                        raw->duration_us, DURATION_MAX_S * 1e6);
+        goto out;
+    }
+    const bool both = raw->has_duration && raw->attrs[DURATION_S].kind != NOTHING;
+    if (both && fabs(exact_s - told_s) > ROUNDING_S * (1 + told_s)) {
+        st = cs__et_bad(et, rank, node, err, "'duration_s' is %g, but 'duration_micros' %" PRIu64, exact_s,
+                        raw->duration_us);
+        goto out;
+    }
+    node->fixed_s = raw->attrs[DURATION_S].kind != NOTHING ? exact_s : told_s;
+out:
+    return st;
+}
+
+/** How long the node takes: measured, or what its amounts take; neither = it is left out. */
+static cs_status take_time(struct cs__et *et, int32_t rank, struct cs__et_node *node, const struct raw *raw,
+                           struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    CS_TRY(take_duration(et, rank, node, raw, err));
+    CS_TRY(take_amount(et, rank, node, raw, NUM_OPS, AMOUNT_MAX, &node->flop, err));
+    CS_TRY(take_amount(et, rank, node, raw, TENSOR_SIZE, AMOUNT_MAX, &node->bytes, err));
     bool timed = node->fixed_s > 0;
     bool memory = node->type != CS__ET_COMP;
     bool counted = !memory && !node->on_host && !timed && node->flop > 0;
-    if (memory) {
-        et->notes.n_memory++;
-    }
+    bool silent = !raw->has_duration && raw->attrs[DURATION_S].kind == NOTHING;
+    et->notes.n_memory += memory;
+    et->notes.n_memory_untimed += memory && silent;
+    et->notes.n_untimed += !memory && silent && (node->on_host || raw->attrs[NUM_OPS].kind == NOTHING);
     if (!timed && !counted) {
         et->notes.n_empty += !memory;
         node->type = CS__ET_METADATA;
-        return;
+        goto out;
     }
     et->notes.n_timed += !memory && timed;
     et->notes.n_counted += counted;
     et->notes.n_host += !memory && node->on_host;
+out:
+    return st;
 }
 
 static cs_status take_node(struct cs__et *et, int32_t rank, struct cs__et_node *node, const struct raw *raw,
@@ -472,8 +523,7 @@ static cs_status take_node(struct cs__et *et, int32_t rank, struct cs__et_node *
     case CS__ET_COMP:
     case CS__ET_MEM_LOAD:
     case CS__ET_MEM_STORE:
-        take_time(et, node, raw);
-        break;
+        return take_time(et, rank, node, raw, err);
     case CS__ET_METADATA: {
         struct cs__wire inputs = raw->inputs;
         while (inputs.at < inputs.end) {

@@ -58,6 +58,8 @@ int32_t cs__model_n_tensors(const struct cs_model *model);
  * convolutions.
  */
 int64_t cs__model_plain_params(const struct cs_model *model);
+/** Of the parameters that are trained, those that expert parallelism shares out: not the routers. */
+int64_t cs__model_expert_params(const struct cs_model *model);
 
 /** Matrix arithmetic of the forward pass counted in full: causal attention is not halved. */
 double cs__node_model_flop(const struct cs_costing *costing, const struct cs_segment *segment,

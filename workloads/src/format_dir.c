@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -151,6 +152,30 @@ void cs__folder_release(struct cs__folder *folder)
     *folder = (struct cs__folder){0};
 }
 
+/** Files role-N.txt of the folder that are none of the first n roles. */
+static int64_t count_strangers(const char *dir, int32_t n_roles)
+{
+    int64_t n = 0;
+    DIR *folder = opendir(dir);
+    for (const struct dirent *entry = folder != NULL ? readdir(folder) : NULL; entry != NULL;
+         entry = readdir(folder)) {
+        const char *digits = entry->d_name + strlen("role-");
+        if (strncmp(entry->d_name, "role-", strlen("role-")) != 0) {
+            continue;
+        }
+        size_t n_digits = strspn(digits, "0123456789");
+        if (n_digits == 0 || strcmp(digits + n_digits, ".txt") != 0) {
+            continue;
+        }
+        bool canonical = n_digits == 1 || digits[0] != '0';
+        n += !canonical || n_digits > 9 || strtol(digits, NULL, 10) >= n_roles;
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    return n;
+}
+
 cs_status cs_trace_read(const char *dir, struct cs_trace **trace, struct cs_chakra_notes *notes,
                         struct cs_err *err)
 {
@@ -158,10 +183,11 @@ cs_status cs_trace_read(const char *dir, struct cs_trace **trace, struct cs_chak
     bool native = cs_file_exists(binding);
     cs_free(binding);
     if (native) {
-        if (notes != NULL) {
-            *notes = (struct cs_chakra_notes){0};
+        cs_status st = cs_trace_read_native(dir, trace, err);
+        if (st == CS_OK && notes != NULL) {
+            *notes = (struct cs_chakra_notes){.n_stranger_roles = count_strangers(dir, (*trace)->n_programs)};
         }
-        return cs_trace_read_native(dir, trace, err);
+        return st;
     }
     return cs_trace_read_chakra(dir, trace, notes, err);
 }

@@ -77,6 +77,11 @@ static bool is_gated(const struct cs_model *model)
     return model->activation == CS_ACT_SWIGLU || model->activation == CS_ACT_GEGLU;
 }
 
+bool cs__graph_runs_selectively(const struct cs_model *model, bool flash_attention)
+{
+    return model->image == 0 && (!flash_attention || is_gated(model) || model->n_experts > 0);
+}
+
 /** Gated or plain between two products of the given width. */
 static uint8_t add_dense(struct cs_build *b, uint8_t x, int8_t width)
 {

@@ -137,6 +137,10 @@ struct cs_graph {
 void cs__graph_build(struct cs_graph *graph, struct cs_arena *arena, const struct cs_model *model,
                      int64_t batch, int64_t seq_length, bool flash_attention);
 
+/** Does a layer of the model have anything that selective recomputation runs again? Scores and softmax of
+ *  attention that is not fused, and the activation of gated products, which those of experts always are. */
+bool cs__graph_runs_selectively(const struct cs_model *model, bool flash_attention);
+
 /** Segment of position `pos` in the chain (0 = embedding); -1 behind the end. */
 int32_t cs__graph_segment_at(const struct cs_graph *graph, int32_t pos);
 

@@ -25,7 +25,7 @@ static unsigned group_digits(const struct cs_builder *builder, enum cs_group gro
         return BIT(DIGIT_DP_IN);
     case CS_GROUP_DPX:
         return BIT(DIGIT_DP_OUT) | BIT(DIGIT_CP);
-    case CS_GROUP_NORM:
+    case CS_GROUP_NORM: /* of a dense model */
         return mp | BIT(DIGIT_PP) | (builder->strategy.op > 1 ? BIT(DIGIT_DP_IN) : 0);
     case CS_GROUP_EMBEDDING:
     case CS_GROUP_MIRROR:
@@ -74,6 +74,41 @@ static struct expert_grid expert_grid(const struct cs_strategy *s)
     return grid;
 }
 
+/** Rank of a stage without its mp coordinate: cp, then dp. */
+static int64_t replica(const struct cs_strategy *s, int32_t rank)
+{
+    return (int64_t)cs_strategy_coord(s, rank, CS_DIM_DP) * s->cp + cs_strategy_coord(s, rank, CS_DIM_CP);
+}
+
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+    return a / common_divisor(a, b) * b;
+}
+
+/** The fewest replicas in a row that together hold every part of a stage: its experts, cut over ep and with
+ *  their states sharded, and the shards of the rest. A norm sums over them. Divides dp * cp, as every term
+ *  divides the ranks of a stage. */
+static int64_t norm_replicas(const struct cs_strategy *s)
+{
+    struct expert_grid grid = expert_grid(s);
+    int64_t ranks = common_multiple(s->mp, grid.parts * grid.ep * grid.op);
+    ranks = s->op > 1 ? common_multiple(ranks, (int64_t)s->op * s->cp * s->mp) : ranks;
+    return ranks / s->mp;
+}
+
+/** A norm's groups where experts are: stages and mp ranks of norm_replicas() in a row, by rank. */
+static void place_norm(const struct cs_builder *builder, struct cs_comm *comm)
+{
+    const struct cs_strategy *s = &builder->strategy;
+    const int64_t in_a_row = norm_replicas(s);
+    int32_t *filled = cs_calloc((size_t)comm->n_groups, sizeof *filled);
+    for (int32_t rank = 0; rank < builder->trace->n_ranks; rank++) {
+        int32_t at = comm->group_of_rank[rank] = (int32_t)(replica(s, rank) / in_a_row);
+        comm->members[comm->group_first[at] + filled[at]++] = rank;
+    }
+    cs_free(filled);
+}
+
 static bool shares_out_experts_state(enum cs_group group)
 {
     return group == CS_GROUP_EOP || group == CS_GROUP_EGATHER;
@@ -100,10 +135,7 @@ static int32_t expert_place(const struct cs_builder *builder, enum cs_group grou
     struct expert_grid grid = expert_grid(s);
     int64_t mp = cs_strategy_coord(s, rank, CS_DIM_MP);
     int64_t part = mp % grid.parts;
-    int64_t flat =
-        ((int64_t)cs_strategy_coord(s, rank, CS_DIM_DP) * s->cp + cs_strategy_coord(s, rank, CS_DIM_CP)) *
-            (s->mp / grid.parts) +
-        mp / grid.parts;
+    int64_t flat = replica(s, rank) * (s->mp / grid.parts) + mp / grid.parts;
     int64_t stage = cs_strategy_coord(s, rank, CS_DIM_PP) * grid.parts + part; /* same part of the model */
     int64_t expert = flat % grid.ep;
     int64_t copy = flat / grid.ep;
@@ -184,6 +216,10 @@ int64_t cs__builder_group_size(const struct cs_builder *builder, enum cs_group g
         struct expert_grid grid = expert_grid(&builder->strategy);
         return builder->model->n_experts > 0 ? expert_group_size(&grid, group) : 1;
     }
+    if (group == CS_GROUP_NORM && builder->model->n_experts > 0) {
+        const struct cs_strategy *s = &builder->strategy;
+        return (int64_t)s->pp * s->mp * norm_replicas(s);
+    }
     unsigned digits = group_digits(builder, group);
     int64_t product = 1;
     for (int32_t d = 0; d < N_DIGITS; d++) {
@@ -219,6 +255,10 @@ void cs__groups_comm(const struct cs_builder *builder, enum cs_group group, stru
     comm->group_of_rank = CS_ARENA_NEW(arena, int32_t, n_ranks);
     for (int32_t g = 0; g <= n_groups; g++) {
         comm->group_first[g] = g * group_size;
+    }
+    if (group == CS_GROUP_NORM && builder->model->n_experts > 0) {
+        place_norm(builder, comm);
+        return;
     }
     for (int32_t rank = 0; of_experts(group) && rank < n_ranks; rank++) {
         int32_t position;

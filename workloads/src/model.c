@@ -437,6 +437,21 @@ static bool is_resnet(const struct cs_yaml_node *root)
     return kind != NULL && kind->kind == CS_YAML_SCALAR && strcmp(kind->text, "resnet") == 0;
 }
 
+/** A transformer has no `kind`. */
+static cs_status check_kind(const struct cs_yaml_node *root, struct cs_err *err)
+{
+    const struct cs_yaml_node *kind = cs_yaml_get(root, "kind");
+    char shown[CS_TEXT_CLIP_BYTES];
+    if (kind == NULL || is_resnet(root)) {
+        return CS_OK;
+    }
+    return cs_err_set(err, CS_E_INPUT, kind->loc,
+                      "'kind' is %s%s%s, expected 'resnet'; a transformer is described without 'kind'",
+                      kind->kind == CS_YAML_SCALAR ? "'" : "",
+                      kind->kind == CS_YAML_SCALAR ? cs_text_clip(kind->text, shown) : "no single value",
+                      kind->kind == CS_YAML_SCALAR ? "'" : "");
+}
+
 static cs_status read_transformer(struct cs_model *model, const struct cs_yaml_node *root, struct cs_err *err)
 {
     cs_status st;
@@ -456,6 +471,7 @@ static cs_status read_model(struct cs_model *model, const struct cs_yaml_node *r
     struct cs_model read = {0};
     CS_TRY(cs_yaml_want(root, CS_YAML_MAP, "a model", err));
     CS_TRY(read_texts(&read, root, name, err));
+    CS_TRY(check_kind(root, err));
     CS_TRY((is_resnet(root) ? read_resnet : read_transformer)(&read, root, err));
     CS_TRY(check_sizes(&read, root, err));
     read.content_hash = cs__model_hash(&read);

@@ -67,6 +67,37 @@ int64_t cs_model_trained_params(const struct cs_model *model)
     return n;
 }
 
+static int64_t segment_expert_params(const struct whole *whole, const struct cs_segment *segment)
+{
+    const struct cs_layout layout = {0};
+    int64_t n = 0;
+    for (int32_t i = 0; i < segment->n_nodes; i++) {
+        const struct cs_node *node = &segment->nodes[i];
+        for (uint8_t k = 0; k < node->n_par && !node->replicated_experts; k++) {
+            const struct cs_tensor *param = &segment->tensors[node->par[k]];
+            bool of_experts = false;
+            for (uint8_t a = 0; a < param->n_axes; a++) {
+                of_experts |= whole->graph.axes[param->axes[a]].role == CS_AXIS_EXPERT;
+            }
+            n += of_experts && !param->shared ? cs__sharding_elements(&whole->sharding, param, &layout) : 0;
+        }
+    }
+    return n;
+}
+
+int64_t cs__model_expert_params(const struct cs_model *model)
+{
+    struct whole whole;
+    int64_t n = 0;
+    whole_init(&whole, model, 1);
+    for (int32_t i = 0; i < whole.graph.n_runs; i++) {
+        const struct cs_run_of *run = &whole.graph.runs[i];
+        n += run->count * segment_expert_params(&whole, &whole.graph.segments[run->segment]);
+    }
+    cs_arena_release(&whole.arena);
+    return n;
+}
+
 int32_t cs__model_n_tensors(const struct cs_model *model)
 {
     struct whole whole;

@@ -137,7 +137,7 @@ static cs_status read_call(struct cs__native *native, char **cursor, struct cs_e
     struct cs_call call = {0};
     end_block(native);
     CS_TRY(read_number(native, cursor, 0, native->trace->n_blocks - 1, "block", &call.block, err));
-    CS_TRY(read_number(native, cursor, INT32_MIN, INT32_MAX, "micro-batch", &call.micro_batch, err));
+    CS_TRY(read_number(native, cursor, -1, INT32_MAX, "micro-batch", &call.micro_batch, err));
     if (!native->defined[call.block]) {
         st = cs__native_bad(native, err, "block %d is not there yet", (int)call.block);
         goto out;

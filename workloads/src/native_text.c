@@ -19,7 +19,7 @@ static const char *const phase_names[] = {"forward", "backward", "recompute", "g
             {"cost", CS__FIGURE_I32, offsetof(struct cs_op, cost), -1, INT32_MAX, -1, NULL},                 \
             {"stream", CS__FIGURE_U8, offsetof(struct cs_op, stream), 0, UINT8_MAX, 0, NULL},                \
             {"phase", CS__FIGURE_NAME, offsetof(struct cs_op, phase), 0, 0, 0, phase_names},                 \
-            {"layer", CS__FIGURE_I16, offsetof(struct cs_op, layer), INT16_MIN, INT16_MAX, -1, NULL},        \
+            {"layer", CS__FIGURE_I16, offsetof(struct cs_op, layer), -1, INT16_MAX, -1, NULL},               \
             {"label", CS__FIGURE_I32, offsetof(struct cs_op, label), 0, INT32_MAX, 0, NULL},                 \
     }
 static const struct cs__figure comm_op[] = OP_FIGURES("comm");
@@ -53,7 +53,7 @@ static const struct cs__figure worth_list[] = {
     {"tokens", CS__FIGURE_REAL, offsetof(struct cs_trace, n_tokens), 0, 0, 0, NULL},
     {"model_state_bytes", CS__FIGURE_REAL, offsetof(struct cs_trace, model_state_bytes), 0, 0, 0, NULL},
     {"cluster_state_bytes", CS__FIGURE_REAL, offsetof(struct cs_trace, cluster_state_bytes), 0, 0, 0, NULL},
-    {"attention_frac", CS__FIGURE_REAL, offsetof(struct cs_trace, attention_frac), 0, 0, 0, NULL},
+    {"attention_frac", CS__FIGURE_REAL, offsetof(struct cs_trace, attention_frac), 0, 1, 0, NULL},
 };
 const struct cs__figures cs__worth_figures = FIGURES(worth_list, 0);
 
@@ -231,6 +231,21 @@ static int unescape(const char *from, char *to)
     return 4;
 }
 
+/** Bytes that a terminal takes for commands: the controls of ASCII, and U+0080 to U+009F in UTF-8. */
+static bool has_control(const char *at, const char *end)
+{
+    for (; at < end; at++) {
+        const unsigned char c = (unsigned char)*at;
+        if (c < 0x20 || c == 0x7f) {
+            return true;
+        }
+        if (c == 0xc2 && at + 1 < end && ((unsigned char)at[1] & 0xe0) == 0x80) {
+            return true;
+        }
+    }
+    return false;
+}
+
 cs_status cs__quoted(const struct cs__lines *lines, char **cursor, const char *what, struct cs_arena *arena,
                      const char **text, struct cs_err *err)
 {
@@ -251,6 +266,11 @@ cs_status cs__quoted(const struct cs__lines *lines, char **cursor, const char *w
         }
         from += length;
         to++;
+    }
+    if (has_control(start, to)) {
+        return cs_err_set(err, CS_E_INPUT, cs__lines_at(lines),
+                          "the %s holds a control character, which reports would pass on to a terminal",
+                          what);
     }
     *text = cs_arena_strndup(arena, start, (size_t)(to - start));
     *cursor = from + 1;
@@ -299,6 +319,10 @@ static cs_status read_value(const struct cs__lines *lines, const struct cs__figu
         CS_TRY(cs_real_parse(text, f->key, at, &real, err));
         if (signbit(real)) {
             st = cs_err_set(err, CS_E_INPUT, at, "'%s' is %g, but must not be negative", f->key, real);
+            goto out;
+        }
+        if (f->max > 0 && real > (double)f->max) {
+            st = cs_err_set(err, CS_E_INPUT, at, "'%s' is %g, expected 0 to %" PRId64, f->key, real, f->max);
             goto out;
         }
         *(double *)(void *)((char *)record + f->offset) = real;

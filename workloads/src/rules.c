@@ -374,6 +374,24 @@ static bool fusion_exists(const struct subject *x)
                   (int)n_tensors);
 }
 
+/** Selective recomputation has something to run again. */
+static bool selective_takes_effect(const struct subject *x)
+{
+    bool asked = x->s->recompute == CS_RECOMPUTE_SELECTIVE;
+    for (int32_t i = 0; i < x->s->selective_layers.n; i++) {
+        asked |= x->s->selective_layers.at[i] > 0;
+    }
+    if (!asked || cs__graph_runs_selectively(x->model, x->training->flash_attention)) {
+        return true;
+    }
+    return x->model->image > 0
+               ? REFUSE(x,
+                        "recompute=selective has no effect: convolutions have no attention and no gated MLP")
+               : REFUSE(x,
+                        "recompute=selective has no effect: flash attention keeps no scores and the MLP is "
+                        "not gated, so there is nothing that it would run again");
+}
+
 /** What is asked for does something. */
 static bool keys_take_effect(const struct subject *x)
 {
@@ -403,7 +421,7 @@ static bool keys_take_effect(const struct subject *x)
             return REFUSE(x, "%s has no effect: it needs %s", keys[i].key, keys[i].needs);
         }
     }
-    return true;
+    return selective_takes_effect(x);
 }
 
 static bool op_divides_dp(const struct subject *x)

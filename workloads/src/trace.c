@@ -226,23 +226,19 @@ out:
     return st;
 }
 
-/* Copies of weights, gradients and optimizer states that the strategy keeps, times the model's parameters. A
- * lower bound: norms on every tensor-parallel rank and padding come on top, and experts count once. */
+/* Copies of weights, gradients and optimizer states that the strategy keeps, times the model's parameters:
+ * dense ones once a replica, an expert as often as ranks hold it, and under DualPipe both on two stages. A
+ * lower bound: what tensor-parallel ranks and pipeline ends hold alike, and padding, come on top. */
 static double cluster_state_bytes(const struct cs_builder *builder)
 {
-    const struct cs_model *model = builder->model;
     const struct cs_training *training = builder->training;
     const struct cs_strategy *s = &builder->strategy;
-    double once = (double)cs_model_trained_params(model);
-    double dense =
-        once; /* what every replica holds; modules that predict further tokens may hold experts too */
-    if (model->n_experts > 0) {
-        int32_t idle = model->n_experts - model->experts_per_token;
-        double unmet = (double)(cs_model_params(model) - cs_model_active_params(model));
-        dense = idle > 0 ? fmax(0, (double)cs_model_params(model) - unmet * model->n_experts / idle) : 0;
-    }
-    once -= dense;
-    double copies = (double)s->dp * s->cp;
+    const double expert = (double)cs__model_expert_params(builder->model);
+    const double dense = (double)cs_model_trained_params(builder->model) - expert;
+    const double copies = (double)cs__builder_group_size(builder, CS_GROUP_DP);
+    const double op = (double)cs__builder_group_size(builder, CS_GROUP_OP);
+    const double expert_copies = (double)cs__builder_group_size(builder, CS_GROUP_EDP);
+    const double expert_op = (double)cs__builder_group_size(builder, CS_GROUP_EOP);
     const struct {
         double bytes; /* a parameter */
         bool sharded;
@@ -253,14 +249,15 @@ static double cluster_state_bytes(const struct cs_builder *builder)
     };
     double sum = 0;
     for (int32_t i = 0; i < CS_COUNT(states); i++) {
-        double dense_copies = states[i].sharded ? fmax(1, copies / s->op) : copies;
-        sum += states[i].bytes * (once + dense * dense_copies);
+        const bool sharded = states[i].sharded;
+        sum += states[i].bytes *
+               (dense * copies / (sharded ? op : 1) + expert * expert_copies / (sharded ? expert_op : 1));
     }
     if (!s->offload_optimizer) {
         double more = (double)(cs__optimizer_bytes(training, 1, 1) - cs__optimizer_bytes(training, 1, 0));
-        sum += more * (double)cs__model_plain_params(model) * fmax(1, copies / s->op);
+        sum += more * (double)cs__model_plain_params(builder->model) * copies / op;
     }
-    return sum;
+    return sum * (double)cs__builder_group_size(builder, CS_GROUP_MIRROR);
 }
 
 static void fill_figures(struct cs_builder *builder)

@@ -67,9 +67,15 @@ static void parse_args(struct replay_args *args, int argc, char **argv)
     cs__parse(&argp, "clustersim replay", argc, argv, args);
 }
 
-/* What a Chakra trace left open, on standard error: the figures depend on it. */
+/* What a trace left open, on standard error: the figures depend on it. */
 static void print_notes(const struct cs_chakra_notes *notes)
 {
+    if (notes->n_stranger_roles > 0) {
+        (void)fprintf(stderr,
+                      "clustersim: warning: %lld files role-N.txt are not among the roles of binding.txt and "
+                      "are not read\n",
+                      (long long)notes->n_stranger_roles);
+    }
     if (notes->n_counted > 0) {
         (void)fprintf(
             stderr,
@@ -77,12 +83,17 @@ static void print_notes(const struct cs_chakra_notes *notes)
             "what a matrix product of that size takes\n",
             (long long)notes->n_counted, (long long)notes->n_nodes);
     }
-    if (notes->n_memory > 0) {
-        (void)fprintf(
-            stderr,
-            "clustersim: warning: %lld of %lld nodes load or store memory: without a duration they take "
-            "no time\n",
-            (long long)notes->n_memory, (long long)notes->n_nodes);
+    if (notes->n_untimed > 0) {
+        (void)fprintf(stderr,
+                      "clustersim: warning: %lld of %lld nodes compute and give neither a duration nor an "
+                      "operation count for a device: they take no time\n",
+                      (long long)notes->n_untimed, (long long)notes->n_nodes);
+    }
+    if (notes->n_memory_untimed > 0) {
+        (void)fprintf(stderr,
+                      "clustersim: warning: %lld of %lld nodes load or store memory without a duration: they "
+                      "take no time\n",
+                      (long long)notes->n_memory_untimed, (long long)notes->n_nodes);
     }
 }
 

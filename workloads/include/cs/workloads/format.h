@@ -70,12 +70,16 @@ CS_MUST_CHECK cs_status cs_trace_write_chakra(const struct cs_trace *trace, cs_o
 /** What a Chakra trace did not say or said in a way that we treat by assumption; numbers of nodes. */
 struct cs_chakra_notes {
     int64_t n_nodes;
-    int64_t n_timed;    /* computing with a duration: takes that on any chip */
-    int64_t n_counted;  /* computing with an operation count only: takes what a matmul of that size takes */
-    int64_t n_host;     /* computing on the host, in a stream of its own */
-    int64_t n_memory;   /* loads and stores, in a stream of their own; without a duration they take none */
-    int64_t n_empty;    /* metadata, and computing that takes no time */
-    int64_t n_barriers; /* barriers, as all-reduce of no bytes */
+    int64_t n_timed;   /* computing with a duration: takes that on any chip */
+    int64_t n_counted; /* computing with an operation count only: takes what a matmul of that size takes */
+    int64_t n_host;    /* computing on the host, in a stream of its own */
+    int64_t n_memory;  /* loads and stores, in a stream of their own */
+    int64_t n_memory_untimed; /* of them, those without a duration: they take no time */
+    int64_t
+        n_untimed; /* computing without a duration, and on the device without an operation count: the same */
+    int64_t n_empty;          /* metadata, and computing that takes no time */
+    int64_t n_stranger_roles; /* of our own format: files role-N.txt that the binding does not count */
+    int64_t n_barriers;       /* barriers, as all-reduce of no bytes */
 };
 
 /** Read the folder of a trace made elsewhere: NAME.0.et to NAME.(n-1).et, and process groups from NAME.json,
@@ -84,8 +88,8 @@ struct cs_chakra_notes {
  *  keep the order that ASTRA-sim's rule (ready first, then lower node number) gives in a run with nominal
  *  rates. Collectives and receives that computing waits for on both sides are on the compute stream. `notes`
  *  may be NULL. CS_E_INPUT: no such files, a version that is not known, a broken message, a repeated or
- * missing node, a cycle, a group without the rank, unmatched messages, ranks that cannot finish. CS_E_LIMIT:
- * more than 255 streams, events, communicators or distances. */
+ * missing node, a duration or amount that is none, a cycle, a group without the rank, unmatched messages,
+ * ranks that cannot finish. CS_E_LIMIT: more than 255 streams, events, communicators or distances. */
 CS_MUST_CHECK cs_status cs_trace_read_chakra(const char *dir, struct cs_trace **trace,
                                              struct cs_chakra_notes *notes, struct cs_err *err);
 
