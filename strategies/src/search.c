@@ -15,6 +15,8 @@
 
 /* Of a time limit, what simulations get even where looking at the space has taken it all. */
 #define LEAST_SHARE_OF_TIME 0.1
+/* A limit of 0 would be none. */
+#define LEAST_TIME_S 1e-6
 
 /* A proposal on its way: results are booked in the order of proposals. */
 struct flight {
@@ -38,7 +40,6 @@ struct search {
     struct cs_outlook *outlooks;
     struct flight *flights; /* proposals that are not booked; from first_flight on */
     int64_t n_flights, cap_flights, first_flight;
-    int64_t n_proposed;
     bool ended_by_limit; /* of simulations */
 };
 
@@ -216,7 +217,7 @@ static int64_t next_job(void *context)
     struct search *search = context;
     int64_t limit = search->study->search.simulation_limit;
     for (;;) {
-        if (limit > 0 && search->n_proposed >= limit) {
+        if (limit > 0 && search->options->n_spent + search->result->n_asked >= limit) {
             search->ended_by_limit = true;
             return -1;
         }
@@ -226,10 +227,11 @@ static int64_t next_job(void *context)
         }
         struct flight *flight = take_off(search, candidate);
         if (!is_known(search, candidate, flight)) {
-            search->n_proposed++;
+            search->result->n_asked++;
             return candidate;
         }
-        search->n_proposed += flight->evaluation.simulated ? 1 : 0; /* so that a limit means the same run */
+        search->result->n_asked +=
+            flight->evaluation.simulated ? 1 : 0; /* so that a limit means the same run */
         flight->landed = true;
         book_landed(search, false);
     }
@@ -496,11 +498,14 @@ out:
     return st;
 }
 
-/* Of the time limit, after the look ahead: enough for a best so far. 0 = no limit. */
+/* Of the time limit, after the look ahead: enough for a best so far where none can be there yet. 0 = no
+ * limit. */
 static double time_left_s(const struct search *search)
 {
     double limit_s = search->study->search.time_limit_s;
-    return fmax(limit_s - (now_s() - search->started_s), LEAST_SHARE_OF_TIME * limit_s);
+    double spent_s = search->options->spent_s;
+    double least_s = spent_s > 0 ? LEAST_TIME_S : LEAST_SHARE_OF_TIME * limit_s;
+    return limit_s > 0 ? fmax(limit_s - spent_s - (now_s() - search->started_s), least_s) : 0;
 }
 
 cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
@@ -524,12 +529,16 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
                                    .stop = options->stop};
     search.started_s = now_s();
     result->analytic = options->mode != CS_SEARCH_SIMULATES;
-    CS_ASSERT(options->cost || !result->analytic);
+    CS_ASSERT(options->cost || !result->analytic || options->mode == CS_SEARCH_COUNTS);
     if (options->mode == CS_SEARCH_ANALYTIC) {
         CS_TRY(check_analytic(study, cs_cost_options(options->cost), err));
     }
     search.family_oom = cs_calloc((size_t)space->n_families, sizeof *search.family_oom);
     begin(&search);
+    if (options->mode == CS_SEARCH_COUNTS) {
+        finish(&search);
+        goto out;
+    }
     st = look_ahead(&search, &problem, err);
     if (st == CS_E_INTERRUPTED) {
         result->end = CS_SEARCH_INTERRUPTED;
