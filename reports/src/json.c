@@ -379,6 +379,7 @@ static json_t *ranking_json(const struct cs_search_report *report)
         json_t *entry = cs_report_result_json(&report->space->candidates[ranked->candidate].strategy,
                                               &evaluation, report->study);
         put_bool(entry, "tie", cs_report_is_tie(report, i));
+        put_real(entry, "objective_value", report->result->objective->value(&ranked->metrics, report->study));
         if (cs_study_n_algorithm_sets(report->study) > 1) {
             (void)json_object_set_new(entry, "collectives",
                                       algorithms_json(report->study, ranked->algorithm_set));

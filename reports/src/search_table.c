@@ -253,6 +253,12 @@ static void print_winner(FILE *out, const struct cs_search_report *report)
                    cs_strategy_format(strategy_of(report, 0), strategy, sizeof strategy),
                    algorithms_text(report, 0, algorithms, sizeof algorithms));
     cs__paragraph(out, "best        ", text);
+    const struct cs_objective *objective = result->objective;
+    if (strcmp(objective->name, cs_objectives[0].name) != 0) {
+        (void)snprintf(text, sizeof text, "%s %.6g: %s", objective->name,
+                       objective->value(best, report->study), objective->summary);
+        cs__paragraph(out, "objective   ", text);
+    }
     double median = cs_report_median_tokens_per_s(result);
     if (median > 0 && result->n_ranked > 1) {
         (void)snprintf(text, sizeof text,

@@ -75,9 +75,7 @@ static void count_reason(struct search *search, int64_t candidate, enum cs_outco
 
 static double score_of(const struct search *search, const struct cs_metrics *metrics)
 {
-    const struct cs_objective *objective = search->result->objective;
-    double value = objective->value(metrics, search->study);
-    return objective->higher_is_better ? value : -value;
+    return cs_objective_score(search->result->objective, metrics, search->study);
 }
 
 static double rank(struct search *search, int64_t candidate, const struct cs_metrics *metrics)
@@ -316,18 +314,6 @@ static void begin(struct search *search)
     }
 }
 
-/* Metrics of a step that takes `time_s`, as far as objectives read them. */
-static void hope(const struct search *search, const struct cs_estimate *estimate, double time_s,
-                 struct cs_metrics *metrics)
-{
-    const struct cs_training *training = &search->study->training;
-    memset(metrics, 0, sizeof *metrics);
-    metrics->iteration_s = time_s;
-    metrics->tokens_per_s = (double)training->global_batch * (double)training->seq_length / time_s;
-    metrics->peak_memory_bytes = estimate->peak_memory_bytes;
-    metrics->n_ranks = search->study->platform.n_devices;
-}
-
 /* The closed form is all there will be. */
 static void take_estimate(struct search *search, int64_t candidate, const struct cs_estimate *estimate)
 {
@@ -343,7 +329,7 @@ static void take_estimate(struct search *search, int64_t candidate, const struct
             evaluation.reason, sizeof evaluation.reason, "%s: only a simulation says what it takes",
             cs_strategy_format(&search->space->candidates[candidate].strategy, strategy, sizeof strategy));
     } else {
-        hope(search, estimate, estimate->time_s, &evaluation.metrics);
+        cs__metrics_hope(&evaluation.metrics, search->study, estimate->time_s, estimate->peak_memory_bytes);
     }
     (void)count_verdict(search, candidate, &evaluation);
 }
@@ -373,10 +359,10 @@ static void look(struct search *search, int64_t candidate)
     outlook->coarse = estimate.is_coarse;
     if (estimate.time_s > 0) {
         struct cs_metrics metrics;
-        hope(search, &estimate, estimate.time_s, &metrics);
+        cs__metrics_hope(&metrics, search->study, estimate.time_s, estimate.peak_memory_bytes);
         outlook->guess_score = score_of(search, &metrics);
         if (estimate.bound_s > 0) {
-            hope(search, &estimate, estimate.bound_s, &metrics);
+            cs__metrics_hope(&metrics, search->study, estimate.bound_s, estimate.peak_memory_bytes);
             outlook->bound_score = score_of(search, &metrics);
         }
     }
@@ -461,12 +447,7 @@ static cs_status check_analytic(const struct cs_study *study, const struct cs_ru
 {
     cs_status st = CS_OK;
     CS_TRY(cs__analytic_check(options, err));
-    bool any =
-        isfinite(study->constraints.cross_node_comm_frac) || study->constraints.min_device_use_frac > 0;
-    for (int32_t i = 0; i < study->constraints.n_rules; i++) {
-        any = any || study->constraints.rules[i].key < 0;
-    }
-    if (any) {
+    if (cs_study_has_result_rules(study)) {
         st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,
                         "constraints on results ('cross_node_comm_fraction', 'min_device_use', rules) need a "
                         "simulation: use fidelity "
