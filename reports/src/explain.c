@@ -21,17 +21,30 @@ static const char *any_key_text(const struct cs_strategy *strategy, int32_t key,
     return buf[0] ? buf : "none";
 }
 
-/* What changing the key does to the step time. */
-static const char *change_text(const struct cs_neighbour *n, char *buf, size_t buf_bytes)
+/* Of the objective's value, which is better when higher or when lower. */
+static double change_frac(const struct cs_search_report *report, const struct cs_neighbour *n)
 {
+    return report->result->objective->higher_is_better ? -n->worse_frac : n->worse_frac;
+}
+
+/* What changing the key does to the step time, and before it to the objective where that is another. */
+static const char *change_text(const struct cs_search_report *report, const struct cs_neighbour *n, char *buf,
+                               size_t buf_bytes)
+{
+    const struct cs_objective *objective = report->result->objective;
+    bool is_time = strcmp(objective->name, "throughput") == 0 || strcmp(objective->name, "step_time") == 0;
+    char first[64] = "";
     char memory[32];
+    if (!is_time) {
+        (void)snprintf(first, sizeof first, "%+7.2f %% %s, ", 100 * change_frac(report, n), objective->name);
+    }
     if (n->outcome == CS_OUTCOME_OOM) {
         (void)snprintf(buf, buf_bytes, "does not fit (%s)",
                        cs_units_format((double)n->peak_memory_bytes, CS_UNIT_BYTES, memory, sizeof memory));
     } else if (isnan(n->loss_frac)) {
         (void)snprintf(buf, buf_bytes, n->outcome == CS_OUTCOME_REJECTED ? "breaks a constraint" : "failed");
     } else {
-        (void)snprintf(buf, buf_bytes, "%+7.2f %% step time%s", 100 * n->loss_frac,
+        (void)snprintf(buf, buf_bytes, "%s%+7.2f %% step time%s", first, 100 * n->loss_frac,
                        n->outcome == CS_OUTCOME_OK ? "" : ", but it breaks a constraint");
     }
     return buf;
@@ -45,11 +58,11 @@ static void print_neighbours(FILE *out, const struct cs_search_report *report, c
         const struct cs_neighbour *n = &e->neighbours[i];
         char from[CS__LIST_TEXT_MAX];
         char to[CS__LIST_TEXT_MAX];
-        char change[96];
+        char change[160];
         (void)fprintf(out, "  %-12s %14s -> %-14s %s\n", cs_strategy_keys[n->key],
                       any_key_text(winner, n->key, from, sizeof from),
                       any_key_text(strategy_of(report, n->candidate), n->key, to, sizeof to),
-                      change_text(n, change, sizeof change));
+                      change_text(report, n, change, sizeof change));
     }
 }
 
@@ -59,9 +72,10 @@ static void print_robustness(FILE *out, const struct cs_search_report *report, c
     char text[640];
     bool simulated = e->shaken[0].n_simulated > 0;
     (void)snprintf(
-        text, sizeof text, "%lld other%s within %.2g %% and cannot be told apart; on other hardware (%s)",
-        (long long)e->n_ties, e->n_ties == 1 ? " is" : "s are", 100 * cs_explain_tie_frac(report->study),
-        simulated ? "the best few simulated" : "closed form");
+        text, sizeof text,
+        "%lld other%s of the simulated %s within %.2g %% and cannot be told apart; on other hardware (%s)",
+        (long long)e->n_ties, e->n_ties == 1 ? "" : "s", e->n_ties == 1 ? "is" : "are",
+        100 * cs_explain_tie_frac(report->study), simulated ? "the best few simulated" : "closed form");
     (void)fputc('\n', out);
     cs__paragraph(out, "firm?       ", text);
     for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
@@ -75,6 +89,13 @@ static void print_robustness(FILE *out, const struct cs_search_report *report, c
         (void)snprintf(text, sizeof text, "rank %lld%s", (long long)s->rank, of);
         if (s->rank == 0) {
             (void)snprintf(text, sizeof text, "not known: the best has no closed form");
+        } else if (s->winner_breaks) {
+            (void)snprintf(text, sizeof text, "breaks a constraint; %s %s",
+                           s->best == report->result->ranking[0].candidate ? "so do"
+                                                                           : "the best that keeps them is",
+                           s->best == report->result->ranking[0].candidate
+                               ? "the other contenders"
+                               : cs_strategy_format(strategy_of(report, s->best), better, sizeof better));
         } else if (s->rank > 1) {
             (void)snprintf(text, sizeof text, "rank %lld%s, %.2f %% behind %s", (long long)s->rank, of,
                            100 * s->lost_frac,
@@ -178,18 +199,20 @@ json_t *cs_report_explain_json(const struct cs_search_report *report, const stru
     bool has_cost = report->study->search.device_hour_cost > 0;
     for (int32_t i = 0; i < e->n_neighbours; i++) {
         const struct cs_neighbour *n = &e->neighbours[i];
-        json_t *entry = json_pack("{s:s, s:o, s:s, s:o}", "key", cs_strategy_keys[n->key], "strategy",
-                                  cs_report_strategy_json(strategy_of(report, n->candidate)), "status",
-                                  cs_outcome_names[n->outcome], "step_time_change",
-                                  isnan(n->loss_frac) ? json_null() : json_real(n->loss_frac));
+        json_t *entry =
+            json_pack("{s:s, s:o, s:s, s:o, s:o}", "key", cs_strategy_keys[n->key], "strategy",
+                      cs_report_strategy_json(strategy_of(report, n->candidate)), "status",
+                      cs_outcome_names[n->outcome], "step_time_change",
+                      isnan(n->loss_frac) ? json_null() : json_real(n->loss_frac), "objective_change",
+                      isnan(n->worse_frac) ? json_null() : json_real(change_frac(report, n)));
         (void)json_array_append_new(neighbours, entry);
     }
     for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
         const struct cs_shaken *s = &e->shaken[i];
-        json_t *entry =
-            json_pack("{s:s, s:f, s:i, s:I, s:f, s:o}", "what", s->what, "factor", s->factor, "simulated",
-                      (int)s->n_simulated, "rank", (json_int_t)s->rank, "lost", s->lost_frac, "best",
-                      cs_report_strategy_json(strategy_of(report, s->best)));
+        json_t *entry = json_pack("{s:s, s:f, s:i, s:I, s:b, s:f, s:o}", "what", s->what, "factor", s->factor,
+                                  "simulated", (int)s->n_simulated, "rank", (json_int_t)s->rank,
+                                  "breaks_constraint", (int)s->winner_breaks, "lost", s->lost_frac, "best",
+                                  cs_report_strategy_json(strategy_of(report, s->best)));
         (void)json_array_append_new(robustness, entry);
     }
     for (int64_t i = 0; i < e->n_front; i++) {

@@ -379,6 +379,7 @@ static json_t *ranking_json(const struct cs_search_report *report)
         json_t *entry = cs_report_result_json(&report->space->candidates[ranked->candidate].strategy,
                                               &evaluation, report->study);
         put_bool(entry, "tie", cs_report_is_tie(report, i));
+        put_real(entry, "objective_value", report->result->objective->value(&ranked->metrics, report->study));
         if (cs_study_n_algorithm_sets(report->study) > 1) {
             (void)json_object_set_new(entry, "collectives",
                                       algorithms_json(report->study, ranked->algorithm_set));
@@ -431,12 +432,13 @@ json_t *cs_report_space_json(const struct cs_search_report *report, const struct
 {
     const struct cs_space *space = report->space;
     const struct cs_search_result *result = report->result;
+    int64_t n_sets = cs_study_n_algorithm_sets(report->study);
     json_t *object = json_object();
-    put_int(object, "combinations", space->n_combinations);
-    put_int(object, "duplicates", space->n_duplicates);
-    put_int(object, "candidates", space->n_candidates);
-    put_int(object, "rejected", space->n_candidates - space->n_open);
-    put_int(object, "open", space->n_open);
+    put_int(object, "combinations", n_sets * space->n_combinations);
+    put_int(object, "duplicates", n_sets * space->n_duplicates);
+    put_int(object, "candidates", n_sets * space->n_candidates);
+    put_int(object, "rejected", n_sets * (space->n_candidates - space->n_open));
+    put_int(object, "open", n_sets * space->n_open);
     put_int(object, "oom", result->n_oom);
     put_int(object, "fit", result->n_fit);
     (void)json_object_set_new(object, "reasons", reasons_json(result));

@@ -209,7 +209,7 @@ static void print_head(FILE *out, const struct cs_search_report *report)
     char simulated[32];
     char text[256];
     cs__inputs(out, report->study);
-    int64_t n_evaluated = report->space->n_open - result->n_open;
+    int64_t n_evaluated = cs_study_n_algorithm_sets(report->study) * report->space->n_open - result->n_open;
     (void)snprintf(text, sizeof text,
                    "%s search of %s strategies in %.1f s (%.0f a second): %s simulated, %s",
                    result->analytic ? "analytic" : result->algorithm->name,
@@ -233,7 +233,9 @@ static void print_ties(FILE *out, const struct cs_search_report *report)
         n += cs_report_is_tie(report, i);
     }
     if (n > 0) {
-        (void)fprintf(out, "=           %lld within %.2g %% of the best: the model cannot tell them apart\n",
+        (void)fprintf(out,
+                      "=           %lld of the simulated within %.2g %% of the best: the model cannot tell "
+                      "them apart\n",
                       (long long)n, 100 * cs_explain_tie_frac(report->study));
     }
 }
@@ -251,6 +253,12 @@ static void print_winner(FILE *out, const struct cs_search_report *report)
                    cs_strategy_format(strategy_of(report, 0), strategy, sizeof strategy),
                    algorithms_text(report, 0, algorithms, sizeof algorithms));
     cs__paragraph(out, "best        ", text);
+    const struct cs_objective *objective = result->objective;
+    if (strcmp(objective->name, cs_objectives[0].name) != 0) {
+        (void)snprintf(text, sizeof text, "%s %.6g: %s", objective->name,
+                       objective->value(best, report->study), objective->summary);
+        cs__paragraph(out, "objective   ", text);
+    }
     double median = cs_report_median_tokens_per_s(result);
     if (median > 0 && result->n_ranked > 1) {
         (void)snprintf(text, sizeof text,
@@ -352,15 +360,16 @@ void cs_report_space_text(FILE *out, const struct cs_search_report *report, bool
 {
     const struct cs_space *space = report->space;
     const struct cs_search_result *result = report->result;
+    int64_t n_sets = cs_study_n_algorithm_sets(report->study);
     char count[32];
     char other[32];
     char label[64];
     char text[CS_RULE_MAX + CS_REASON_MAX + 16];
     cs__inputs(out, report->study);
     (void)fprintf(out, "%s combinations of what the study leaves open, %s of them the same run as another\n",
-                  cs__count(space->n_combinations, count, sizeof count),
-                  cs__count(space->n_duplicates, other, sizeof other));
-    (void)fprintf(out, "%9s  strategies\n", cs__count(space->n_candidates, count, sizeof count));
+                  cs__count(n_sets * space->n_combinations, count, sizeof count),
+                  cs__count(n_sets * space->n_duplicates, other, sizeof other));
+    (void)fprintf(out, "%9s  strategies\n", cs__count(n_sets * space->n_candidates, count, sizeof count));
     for (int32_t i = 0; i < result->n_reasons; i++) {
         const struct cs_reason *reason = &result->reasons[result->n_reasons - 1 - i]; /* rules, then memory */
         (void)snprintf(other, sizeof other, "-%s", cs__count(reason->n, count, sizeof count));

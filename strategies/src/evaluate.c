@@ -47,12 +47,13 @@ void cs_evaluation_judge(struct cs_evaluation *evaluation, const struct cs_study
         (void)snprintf(evaluation->reason, sizeof evaluation->reason,
                        "communication between nodes takes %.1f %% of the step, the study allows %.1f %%",
                        100 * metrics->cross_node_comm_frac, 100 * limit_frac);
-    } else if (evaluation->simulated) {
-        double value = 0;
-        const struct cs_user_rule *rule = cs_user_rule_broken_by_result(study, metrics, &value);
+    } else {
+        char value[32];
+        const struct cs_user_rule *rule =
+            cs_user_rule_broken_by_result(study, metrics, evaluation->simulated, value, sizeof value);
         if (rule) {
             refuse(evaluation, CS_OUTCOME_REJECTED, rule->text);
-            (void)snprintf(evaluation->reason, sizeof evaluation->reason, "is %.4g", value);
+            (void)snprintf(evaluation->reason, sizeof evaluation->reason, "is %s", value);
         }
     }
 }

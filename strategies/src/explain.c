@@ -50,15 +50,35 @@ static int compare_neighbours(const void *a, const void *b)
 {
     const struct cs_neighbour *x = a;
     const struct cs_neighbour *y = b;
-    bool has_x = !isnan(x->loss_frac);
-    bool has_y = !isnan(y->loss_frac);
+    bool has_x = !isnan(x->worse_frac);
+    bool has_y = !isnan(y->worse_frac);
     if (has_x != has_y) {
         return has_x ? -1 : 1;
     }
-    if (has_x && (x->loss_frac < y->loss_frac || x->loss_frac > y->loss_frac)) {
-        return x->loss_frac < y->loss_frac ? -1 : 1;
+    if (has_x && (x->worse_frac < y->worse_frac || x->worse_frac > y->worse_frac)) {
+        return x->worse_frac < y->worse_frac ? -1 : 1;
     }
     return x->candidate < y->candidate ? -1 : x->candidate > y->candidate;
+}
+
+/* What a score is worse than the winner's, as a share of that. */
+static double worse_frac(const struct explainer *e, double score /* @unit of the objective */)
+{
+    double winner = e->result->ranking[0].score;
+    return (winner - score) / fabs(winner);
+}
+
+static double score_of(const struct explainer *e, const struct cs_metrics *metrics)
+{
+    return cs_objective_score(e->result->objective, metrics, e->study);
+}
+
+/* By the closed form. */
+static double guess_score(const struct explainer *e, double time_s, int64_t memory_bytes)
+{
+    struct cs_metrics metrics;
+    cs__metrics_hope(&metrics, e->study, time_s, memory_bytes);
+    return score_of(e, &metrics);
 }
 
 /* Simulate those that fit. */
@@ -71,7 +91,7 @@ static cs_status simulate_neighbours(struct explainer *e, struct cs_err *err)
     int64_t n = 0;
     struct cs_evaluation *evaluations = cs_calloc(CS_EXPLAIN_NEIGHBOURS_MAX, sizeof *evaluations);
     for (int32_t i = 0; i < out->n_neighbours; i++) {
-        out->neighbours[i].loss_frac = (double)NAN;
+        out->neighbours[i].loss_frac = out->neighbours[i].worse_frac = (double)NAN;
         if (out->neighbours[i].outcome == CS_OUTCOME_OPEN) {
             which[n] = &out->neighbours[i];
             candidates[n++] = out->neighbours[i].candidate;
@@ -81,6 +101,7 @@ static cs_status simulate_neighbours(struct explainer *e, struct cs_err *err)
     for (int64_t i = 0; i < n; i++) {
         which[i]->outcome = evaluations[i].outcome;
         if (evaluations[i].simulated) {
+            which[i]->worse_frac = worse_frac(e, score_of(e, &evaluations[i].metrics));
             which[i]->loss_frac = evaluations[i].metrics.iteration_s / out->winner.metrics.iteration_s - 1;
         }
     }
@@ -96,14 +117,16 @@ static cs_status find_neighbours(struct explainer *e, struct cs_err *err)
     struct cs_explanation *out = e->out;
     struct cs_neighbour *all = cs_calloc((size_t)e->n_known + 1, sizeof *all);
     int64_t n = 0;
-    double winner_s = out->winner.metrics.iteration_s;
     for (int64_t i = 0; i < e->n_known; i++) {
         const struct cs__known *known = &e->known[i];
         int32_t key = differing_key(e->winner, &e->space->candidates[known->candidate].strategy);
         if (key >= 0) {
-            all[n++] =
-                (struct cs_neighbour){known->candidate, key, known->fits ? CS_OUTCOME_OPEN : CS_OUTCOME_OOM,
-                                      known->time_s / winner_s - 1, known->memory_bytes};
+            all[n++] = (struct cs_neighbour){
+                .candidate = known->candidate,
+                .key = key,
+                .outcome = known->outcome,
+                .worse_frac = worse_frac(e, guess_score(e, known->time_s, known->memory_bytes)),
+                .peak_memory_bytes = known->memory_bytes};
         }
     }
     qsort(all, (size_t)n, sizeof *all, compare_neighbours);
@@ -135,9 +158,12 @@ static cs_status prepare(const struct explainer *e, struct cs_cost *cost, struct
 static cs_status find_known(struct explainer *e, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    double limit_bytes = cs_study_device_memory_bytes(e->study) / e->study->constraints.memory_margin;
     struct cs_cost *own = NULL;
     struct cs_cost *cost = e->options->cost;
+    bool *is_ranked = cs_calloc((size_t)e->space->n_candidates + 1, sizeof *is_ranked);
+    for (int64_t i = 0; i < e->result->n_ranked; i++) {
+        is_ranked[e->result->ranking[i].candidate] = true;
+    }
     if (!cost) {
         cost = own = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
                                  &e->simulator->options, &CS_COST_SCALE_NONE);
@@ -151,20 +177,30 @@ static cs_status find_known(struct explainer *e, struct cs_err *err)
         }
         cs_cost_estimate(cost, &e->space->candidates[i].strategy, &estimate);
         if (estimate.time_s > 0) {
-            bool fits = cs_study_counted_bytes(e->study, (double)estimate.peak_memory_bytes) <= limit_bytes;
+            struct cs_evaluation evaluation = {.metrics.peak_memory_bytes = estimate.peak_memory_bytes};
+            cs_evaluation_judge(&evaluation, e->study);
+            bool fits = evaluation.outcome == CS_OUTCOME_OK;
             e->known[e->n_known++] = (struct cs__known){
-                i, estimate.time_s, estimate.bound_s, estimate.peak_memory_bytes, fits, estimate.is_coarse};
+                .candidate = i,
+                .time_s = estimate.time_s,
+                .bound_s = estimate.bound_s,
+                .memory_bytes = estimate.peak_memory_bytes,
+                .outcome = fits ? CS_OUTCOME_OPEN : evaluation.outcome,
+                .fits = fits,
+                .is_proven = fits && (is_ranked[i] || !cs_study_has_result_rules(e->study)),
+                .is_coarse = estimate.is_coarse};
         }
     }
 out:
+    cs_free(is_ranked);
     cs_cost_free(own);
     return st;
 }
 
-/* Ranked by the closed form. */
+/* Ranked by the closed form: what the study accepts. */
 static bool is_guessed(const struct cs__known *known)
 {
-    return known->fits && !known->is_coarse;
+    return known->is_proven && !known->is_coarse;
 }
 
 /* Get ready to estimate what the closed form ranks, and the winner: of no other is the trace needed. */
@@ -183,6 +219,11 @@ static cs_status prepare_guessed(const struct explainer *e, struct cs_cost *cost
     return st;
 }
 
+double cs__lost_frac(double score, double best_score)
+{
+    return score >= 0 ? 1 - score / best_score : 1 - best_score / score;
+}
+
 /* The winner's place on other hardware. */
 static cs_status shake(struct explainer *e, const char *what, double factor,
                        const struct cs_cost_scale *scale, struct cs_shaken *shaken, struct cs_err *err)
@@ -193,27 +234,27 @@ static cs_status shake(struct explainer *e, const char *what, double factor,
                                        &e->simulator->options, scale);
     CS_TRY(prepare_guessed(e, cost, err));
     cs_cost_estimate(cost, e->winner, &estimate);
-    double winner_s = estimate.time_s;
-    double best_s;
+    bool winner_is_coarse = estimate.is_coarse;
+    double winner_score = guess_score(e, estimate.time_s, estimate.peak_memory_bytes);
+    double best_score = winner_is_coarse ? -(double)INFINITY : winner_score;
     *shaken = (struct cs_shaken){
         .what = what, .factor = factor, .rank = 1, .best = e->result->ranking[0].candidate};
-    bool winner_is_coarse = estimate.is_coarse;
-    best_s = winner_is_coarse ? (double)INFINITY : winner_s;
     for (int64_t i = 0; i < e->n_known; i++) {
         if (!is_guessed(&e->known[i])) {
             continue;
         }
         cs_cost_estimate(cost, &e->space->candidates[e->known[i].candidate].strategy, &estimate);
-        shaken->rank += estimate.time_s < winner_s;
-        if (estimate.time_s < best_s) {
-            best_s = estimate.time_s;
+        double score = guess_score(e, estimate.time_s, estimate.peak_memory_bytes);
+        shaken->rank += score > winner_score;
+        if (score > best_score) {
+            best_score = score;
             shaken->best = e->known[i].candidate;
         }
     }
     if (winner_is_coarse) {
         shaken->rank = 0;
     } else {
-        shaken->lost_frac = winner_s > 0 ? 1 - best_s / winner_s : 0;
+        shaken->lost_frac = cs__lost_frac(winner_score, best_score);
     }
 out:
     cs_cost_free(cost);
@@ -237,7 +278,7 @@ out:
 double cs_explain_tie_frac(const struct cs_study *study)
 {
     const struct cs_interval *interval = &study->interval;
-    if (interval->n == 0) {
+    if (interval->n == 0 || !cs_objective_find(study->search.objective)->is_of_time) {
         return CS_EXPLAIN_TIE_FRAC;
     }
     return (interval->high_frac - interval->low_frac) / (interval->high_frac + interval->low_frac);
@@ -266,11 +307,12 @@ static void choose_contenders(const struct explainer *e, int64_t contenders[CS_E
 {
     for (int32_t k = 0; k < CS_EXPLAIN_CONTENDERS; k++) {
         contenders[k] = k < e->result->n_ranked ? e->result->ranking[k].candidate : -1;
-        double best_s = (double)INFINITY;
+        double best_score = -(double)INFINITY;
         for (int64_t i = 0; i < e->n_known && k >= e->result->n_ranked; i++) {
             const struct cs__known *known = &e->known[i];
-            if (is_guessed(known) && known->time_s < best_s && !is_among(known->candidate, contenders, k)) {
-                best_s = known->time_s;
+            double score = guess_score(e, known->time_s, known->memory_bytes);
+            if (is_guessed(known) && score > best_score && !is_among(known->candidate, contenders, k)) {
+                best_score = score;
                 contenders[k] = known->candidate;
             }
         }

@@ -7,15 +7,23 @@
 
 #include "cs/strategies/explain.h"
 
+#include "searchers_priv.h"
+
 /** What the closed form says of a candidate. */
 struct cs__known {
     int64_t candidate; /* index in the space */
     double time_s;     /* the guess */
     double bound_s;    /* no simulation takes less; 0 with jitter */
     int64_t memory_bytes;
-    bool fits;
-    bool is_coarse; /* the guess is no more than the bound (struct cs_estimate) */
+    enum cs_outcome outcome; /* open where a simulation would tell, else why not */
+    bool fits;               /* and keeps the constraints as far as is known without a simulation */
+    bool is_proven;          /* keeps all constraints: no constraint needs a simulation, or one was made */
+    bool is_coarse;          /* the guess is no more than the bound (struct cs_estimate) */
 };
+
+/** What a score is worse than the best: struct cs_shaken's lost_frac. */
+double cs__lost_frac(double score /* @unit of the objective */,
+                     double best_score /* @unit of the objective */);
 
 /** Simulate candidates (n indices in the space) in worker processes; evaluations[i] is that of candidates[i],
  * failed where there is none. Errors: those of cs_pool_run. */

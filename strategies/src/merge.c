@@ -52,12 +52,13 @@ void cs_search_result_merge(struct cs_search_result *result, struct cs_search_re
                                 {&result->n_pruned, &more->n_pruned},
                                 {&result->n_simulated, &more->n_simulated},
                                 {&result->n_remembered, &more->n_remembered},
-                                {&result->n_fit, &more->n_fit},
+                                {&result->n_asked, &more->n_asked},
                                 {&result->n_failed, &more->n_failed},
                                 {&result->n_open, &more->n_open}};
     for (int32_t i = 0; i < CS_COUNT(sums); i++) {
         *sums[i][0] += *sums[i][1];
     }
+    result->n_fit = result->n_fit < 0 || more->n_fit < 0 ? -1 : result->n_fit + more->n_fit;
     result->complete = result->complete && more->complete;
     result->end = result->end == CS_SEARCH_FINISHED ? more->end : result->end;
     result->elapsed_s += more->elapsed_s;

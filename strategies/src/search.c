@@ -15,6 +15,8 @@
 
 /* Of a time limit, what simulations get even where looking at the space has taken it all. */
 #define LEAST_SHARE_OF_TIME 0.1
+/* A limit of 0 would be none. */
+#define LEAST_TIME_S 1e-6
 
 /* A proposal on its way: results are booked in the order of proposals. */
 struct flight {
@@ -38,7 +40,6 @@ struct search {
     struct cs_outlook *outlooks;
     struct flight *flights; /* proposals that are not booked; from first_flight on */
     int64_t n_flights, cap_flights, first_flight;
-    int64_t n_proposed;
     bool ended_by_limit; /* of simulations */
 };
 
@@ -74,9 +75,7 @@ static void count_reason(struct search *search, int64_t candidate, enum cs_outco
 
 static double score_of(const struct search *search, const struct cs_metrics *metrics)
 {
-    const struct cs_objective *objective = search->result->objective;
-    double value = objective->value(metrics, search->study);
-    return objective->higher_is_better ? value : -value;
+    return cs_objective_score(search->result->objective, metrics, search->study);
 }
 
 static double rank(struct search *search, int64_t candidate, const struct cs_metrics *metrics)
@@ -216,7 +215,7 @@ static int64_t next_job(void *context)
     struct search *search = context;
     int64_t limit = search->study->search.simulation_limit;
     for (;;) {
-        if (limit > 0 && search->n_proposed >= limit) {
+        if (limit > 0 && search->options->n_spent + search->result->n_asked >= limit) {
             search->ended_by_limit = true;
             return -1;
         }
@@ -226,10 +225,11 @@ static int64_t next_job(void *context)
         }
         struct flight *flight = take_off(search, candidate);
         if (!is_known(search, candidate, flight)) {
-            search->n_proposed++;
+            search->result->n_asked++;
             return candidate;
         }
-        search->n_proposed += flight->evaluation.simulated ? 1 : 0; /* so that a limit means the same run */
+        search->result->n_asked +=
+            flight->evaluation.simulated ? 1 : 0; /* so that a limit means the same run */
         flight->landed = true;
         book_landed(search, false);
     }
@@ -314,18 +314,6 @@ static void begin(struct search *search)
     }
 }
 
-/* Metrics of a step that takes `time_s`, as far as objectives read them. */
-static void hope(const struct search *search, const struct cs_estimate *estimate, double time_s,
-                 struct cs_metrics *metrics)
-{
-    const struct cs_training *training = &search->study->training;
-    memset(metrics, 0, sizeof *metrics);
-    metrics->iteration_s = time_s;
-    metrics->tokens_per_s = (double)training->global_batch * (double)training->seq_length / time_s;
-    metrics->peak_memory_bytes = estimate->peak_memory_bytes;
-    metrics->n_ranks = search->study->platform.n_devices;
-}
-
 /* The closed form is all there will be. */
 static void take_estimate(struct search *search, int64_t candidate, const struct cs_estimate *estimate)
 {
@@ -341,7 +329,7 @@ static void take_estimate(struct search *search, int64_t candidate, const struct
             evaluation.reason, sizeof evaluation.reason, "%s: only a simulation says what it takes",
             cs_strategy_format(&search->space->candidates[candidate].strategy, strategy, sizeof strategy));
     } else {
-        hope(search, estimate, estimate->time_s, &evaluation.metrics);
+        cs__metrics_hope(&evaluation.metrics, search->study, estimate->time_s, estimate->peak_memory_bytes);
     }
     (void)count_verdict(search, candidate, &evaluation);
 }
@@ -371,10 +359,10 @@ static void look(struct search *search, int64_t candidate)
     outlook->coarse = estimate.is_coarse;
     if (estimate.time_s > 0) {
         struct cs_metrics metrics;
-        hope(search, &estimate, estimate.time_s, &metrics);
+        cs__metrics_hope(&metrics, search->study, estimate.time_s, estimate.peak_memory_bytes);
         outlook->guess_score = score_of(search, &metrics);
         if (estimate.bound_s > 0) {
-            hope(search, &estimate, estimate.bound_s, &metrics);
+            cs__metrics_hope(&metrics, search->study, estimate.bound_s, estimate.peak_memory_bytes);
             outlook->bound_score = score_of(search, &metrics);
         }
     }
@@ -459,12 +447,7 @@ static cs_status check_analytic(const struct cs_study *study, const struct cs_ru
 {
     cs_status st = CS_OK;
     CS_TRY(cs__analytic_check(options, err));
-    bool any =
-        isfinite(study->constraints.cross_node_comm_frac) || study->constraints.min_device_use_frac > 0;
-    for (int32_t i = 0; i < study->constraints.n_rules; i++) {
-        any = any || study->constraints.rules[i].key < 0;
-    }
-    if (any) {
+    if (cs_study_has_result_rules(study)) {
         st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,
                         "constraints on results ('cross_node_comm_fraction', 'min_device_use', rules) need a "
                         "simulation: use fidelity "
@@ -496,11 +479,14 @@ out:
     return st;
 }
 
-/* Of the time limit, after the look ahead: enough for a best so far. 0 = no limit. */
+/* Of the time limit, after the look ahead: enough for a best so far where none can be there yet. 0 = no
+ * limit. */
 static double time_left_s(const struct search *search)
 {
     double limit_s = search->study->search.time_limit_s;
-    return fmax(limit_s - (now_s() - search->started_s), LEAST_SHARE_OF_TIME * limit_s);
+    double spent_s = search->options->spent_s;
+    double least_s = spent_s > 0 ? LEAST_TIME_S : LEAST_SHARE_OF_TIME * limit_s;
+    return limit_s > 0 ? fmax(limit_s - spent_s - (now_s() - search->started_s), least_s) : 0;
 }
 
 cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
@@ -524,12 +510,16 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
                                    .stop = options->stop};
     search.started_s = now_s();
     result->analytic = options->mode != CS_SEARCH_SIMULATES;
-    CS_ASSERT(options->cost || !result->analytic);
+    CS_ASSERT(options->cost || !result->analytic || options->mode == CS_SEARCH_COUNTS);
     if (options->mode == CS_SEARCH_ANALYTIC) {
         CS_TRY(check_analytic(study, cs_cost_options(options->cost), err));
     }
     search.family_oom = cs_calloc((size_t)space->n_families, sizeof *search.family_oom);
     begin(&search);
+    if (options->mode == CS_SEARCH_COUNTS) {
+        finish(&search);
+        goto out;
+    }
     st = look_ahead(&search, &problem, err);
     if (st == CS_E_INTERRUPTED) {
         result->end = CS_SEARCH_INTERRUPTED;

@@ -38,17 +38,37 @@ static double peak_memory(const struct cs_metrics *metrics, const struct cs_stud
 }
 
 const struct cs_objective cs_objectives[] = {
-    {"throughput", "tokens per second", true, throughput},
-    {"step_time", "time of one training step", false, step_time},
-    {"tokens_per_cost", "tokens per unit of money, at the study's device_hour_cost", true, tokens_per_cost},
-    {"energy_per_token", "joule per token with every device at its maximal power", false, energy_per_token},
-    {"peak_memory", "memory of the fullest device", false, peak_memory},
-    {NULL, NULL, false, NULL},
+    {"throughput", "tokens per second", true, true, throughput},
+    {"step_time", "time of one training step", false, true, step_time},
+    {"tokens_per_cost", "tokens per unit of money, at the study's device_hour_cost", true, true,
+     tokens_per_cost},
+    {"energy_per_token", "joule per token with every device at its maximal power", false, true,
+     energy_per_token},
+    {"peak_memory", "memory of the fullest device", false, false, peak_memory},
+    {NULL, NULL, false, false, NULL},
 };
 
 const struct cs_searcher *const cs_searchers[] = {&cs__searcher_exhaustive,   &cs__searcher_bayes,
                                                   &cs__searcher_evolutionary, &cs__searcher_random,
                                                   &cs__searcher_enumerate,    NULL};
+
+double cs_objective_score(const struct cs_objective *objective, const struct cs_metrics *metrics,
+                          const struct cs_study *study)
+{
+    double value = objective->value(metrics, study);
+    return objective->higher_is_better ? value : -value;
+}
+
+void cs__metrics_hope(struct cs_metrics *metrics, const struct cs_study *study, double time_s,
+                      int64_t peak_memory_bytes)
+{
+    const struct cs_training *training = &study->training;
+    memset(metrics, 0, sizeof *metrics);
+    metrics->iteration_s = time_s;
+    metrics->tokens_per_s = (double)training->global_batch * (double)training->seq_length / time_s;
+    metrics->peak_memory_bytes = peak_memory_bytes;
+    metrics->n_ranks = study->platform.n_devices;
+}
 
 const struct cs_objective *cs_objective_find(const char *name)
 {

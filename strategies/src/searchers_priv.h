@@ -18,6 +18,9 @@ extern const struct cs_searcher cs__searcher_evolutionary;
 /** Everything in random order. */
 extern const struct cs_searcher cs__searcher_random;
 
+/** Metrics of a step that takes `time_s` and `peak_memory_bytes`, as far as objectives read them. */
+void cs__metrics_hope(struct cs_metrics *metrics, const struct cs_study *study, double time_s,
+                      int64_t peak_memory_bytes);
 /** Order of struct cs_ranked, for qsort: better first; of equal scores the faster, then the one that needs
  * less memory, so that the first is never beaten in both by another; then in strategy order. */
 int cs__ranked_compare(const void *a, const void *b);

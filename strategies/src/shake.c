@@ -25,7 +25,9 @@ struct contest {
     const struct cs_space *space;
     struct cs_simulator simulators[CS_EXPLAIN_SHAKEN];
     int64_t candidate[CS_EXPLAIN_SHAKEN][CONTENDERS]; /* -1 = none */
-    double time_s[CS_EXPLAIN_SHAKEN][CONTENDERS];     /* 0 = not known */
+    double score[CS_EXPLAIN_SHAKEN][CONTENDERS];      /* @unit of the objective */
+    bool is_in[CS_EXPLAIN_SHAKEN][CONTENDERS]; /* simulated, and accepted by the study; the winner anyway */
+    bool winner_breaks[CS_EXPLAIN_SHAKEN];
     int64_t next;
 };
 
@@ -52,9 +54,15 @@ static bool done(void *context, int64_t job, enum cs_job_end end, const void *re
 {
     struct contest *c = context;
     const struct cs_evaluation *evaluation = record;
-    (void)err; /* a contender that cannot be simulated is no contender */
-    if (end == CS_JOB_DONE && evaluation->simulated) {
-        c->time_s[job / CONTENDERS][job % CONTENDERS] = evaluation->metrics.iteration_s;
+    const int64_t variant = job / CONTENDERS;
+    const int64_t k = job % CONTENDERS;
+    const struct cs_study *study = c->simulators[variant].study;
+    (void)err; /* a contender that cannot be simulated, or breaks a rule of the study, is no contender */
+    if (end == CS_JOB_DONE && evaluation->simulated && (k == 0 || evaluation->outcome == CS_OUTCOME_OK)) {
+        c->is_in[variant][k] = true;
+        c->winner_breaks[variant] = c->winner_breaks[variant] || evaluation->outcome != CS_OUTCOME_OK;
+        c->score[variant][k] =
+            cs_objective_score(cs_objective_find(study->search.objective), &evaluation->metrics, study);
     }
     return true;
 }
@@ -72,27 +80,31 @@ static void choose(struct contest *c, const int64_t *contenders, const struct cs
 
 static void judge(const struct contest *c, int32_t variant, struct cs_shaken *shaken)
 {
-    const double *time_s = c->time_s[variant];
-    double best_s = time_s[0];
-    if (!(time_s[0] > 0)) {
+    const double *score = c->score[variant];
+    const bool *is_in = c->is_in[variant];
+    double best_score = score[0];
+    if (!is_in[0]) {
         return;
     }
     *shaken = (struct cs_shaken){.what = shaken->what,
                                  .factor = shaken->factor,
                                  .rank = 1,
                                  .best = c->candidate[variant][0],
+                                 .winner_breaks = c->winner_breaks[variant],
                                  .n_simulated = 1};
     for (int32_t k = 1; k < CONTENDERS; k++) {
-        if (time_s[k] > 0) {
-            shaken->n_simulated++;
-            shaken->rank += time_s[k] < time_s[0];
+        if (!is_in[k]) {
+            continue;
         }
-        if (time_s[k] > 0 && time_s[k] < best_s) {
-            best_s = time_s[k];
+        bool is_first_that_may = shaken->winner_breaks && shaken->n_simulated == 1;
+        shaken->n_simulated++;
+        shaken->rank += score[k] > score[0];
+        if (score[k] > best_score || is_first_that_may) { /* a winner that breaks a rule is not the best */
+            best_score = score[k];
             shaken->best = c->candidate[variant][k];
         }
     }
-    shaken->lost_frac = 1 - best_s / time_s[0];
+    shaken->lost_frac = cs__lost_frac(score[0], best_score);
 }
 
 cs_status cs__shake_simulated(struct cs_shaken *shaken, const struct cs_space *space,

@@ -5,6 +5,7 @@
 #include "cs/base/units.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -180,21 +181,43 @@ const struct cs_user_rule *cs_user_rule_broken_by(const struct cs_study *study,
     return NULL;
 }
 
+static bool is_memory(const struct cs_user_rule *rule)
+{
+    return rule->key < 0 && results[rule->result].unit == CS_UNIT_BYTES;
+}
+
 const struct cs_user_rule *cs_user_rule_broken_by_result(const struct cs_study *study,
-                                                         const struct cs_metrics *metrics, double *value)
+                                                         const struct cs_metrics *metrics, bool is_simulated,
+                                                         char *text, size_t text_bytes)
 {
     for (int32_t i = 0; i < study->constraints.n_rules; i++) {
         const struct cs_user_rule *rule = &study->constraints.rules[i];
-        if (rule->key >= 0) {
+        if (rule->key >= 0 || (!is_simulated && !is_memory(rule))) {
             continue;
         }
-        *value = (double)metrics->peak_memory_bytes;
-        if (results[rule->result].unit != CS_UNIT_BYTES) {
-            memcpy(value, (const char *)metrics + results[rule->result].offset, sizeof *value);
+        double value = (double)metrics->peak_memory_bytes;
+        if (!is_memory(rule)) {
+            memcpy(&value, (const char *)metrics + results[rule->result].offset, sizeof value);
         }
-        if (!holds(*value, rule->comparison, rule->value)) {
-            return rule;
+        if (holds(value, rule->comparison, rule->value)) {
+            continue;
         }
+        if (is_memory(rule)) {
+            (void)cs_units_format(value, CS_UNIT_BYTES, text, text_bytes);
+        } else {
+            (void)snprintf(text, text_bytes, "%.4g", value);
+        }
+        return rule;
     }
     return NULL;
+}
+
+bool cs_study_has_result_rules(const struct cs_study *study)
+{
+    const struct cs_constraints *constraints = &study->constraints;
+    bool any = isfinite(constraints->cross_node_comm_frac) || constraints->min_device_use_frac > 0;
+    for (int32_t i = 0; i < constraints->n_rules; i++) {
+        any = any || (constraints->rules[i].key < 0 && !is_memory(&constraints->rules[i]));
+    }
+    return any;
 }

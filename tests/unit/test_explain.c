@@ -35,17 +35,26 @@ struct world {
     struct cs_search_result result;
 };
 
-static void load(struct cs_study *study, const struct cs_override *extra)
+static void load_two(struct cs_study *study, const struct cs_override *extra, const struct cs_override *more)
 {
     struct cs_err err = {0};
-    struct cs_override all[N_SETTINGS + 1];
+    struct cs_override all[N_SETTINGS + 2];
+    int32_t n = N_SETTINGS;
     memcpy(all, settings, sizeof settings);
     if (extra) {
-        all[N_SETTINGS] = *extra;
+        all[n++] = *extra;
+    }
+    if (more) {
+        all[n++] = *more;
     }
     const struct cs_study_source source = {
-        .data_dir = CS_TEST_SOURCE_DIR, .n_overrides = N_SETTINGS + (extra ? 1 : 0), .overrides = all};
+        .data_dir = CS_TEST_SOURCE_DIR, .n_overrides = n, .overrides = all};
     ck_assert_ok(cs_study_load(study, &source, &err), &err);
+}
+
+static void load(struct cs_study *study, const struct cs_override *extra)
+{
+    load_two(study, extra, NULL);
 }
 
 static cs_status evaluate(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation,
@@ -243,6 +252,58 @@ START_TEST(other_hardware_is_simulated)
 }
 END_TEST
 
+/* The objective ranks, and what breaks a constraint on the other hardware is not named as better there. */
+START_TEST(other_hardware_keeps_study)
+{
+    static const struct cs_override extras[] = {
+        {"constraints.cross_node_comm_fraction", "0.25", false},
+        {"search.objective", "peak_memory", false},
+        {"constraints.rules", "[peak_memory_bytes > 20GiB]", false},
+    };
+    struct world w;
+    struct cs_err err = {0};
+    struct cs_explanation e = {0};
+    struct cs_study variants[CS_EXPLAIN_SHAKEN] = {0};
+    const struct cs_study *list[CS_EXPLAIN_SHAKEN];
+    char value[32];
+    open_world(&w, &extras[_i]);
+    const struct cs_objective *objective = w.result.objective;
+    const struct cs_ranked *winner = &w.result.ranking[0];
+    for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
+        snprintf(value, sizeof value, "%g", cs_explain_variants[i].factor);
+        load_two(&variants[i], &extras[_i], &(struct cs_override){cs_explain_variants[i].key, value, false});
+        list[i] = &variants[i];
+    }
+    const struct cs_explain_options options = {.variants = list, .n_workers = 2};
+    ck_assert_ok(cs_explain(&e, &w.study, &w.space, &w.result, &w.simulator, &options, &err), &err);
+    for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {
+        const struct cs_shaken *shaken = &e.shaken[i];
+        struct cs_simulator other;
+        struct cs_evaluation now, best;
+        ck_assert_ok(cs_simulator_init(&other, &variants[i], &w.simulator.options, &err), &err);
+        ck_assert_ok(
+            cs_simulator_evaluate(&other, &w.space.candidates[winner->candidate].strategy, &now, &err), &err);
+        ck_assert_ok(cs_simulator_evaluate(&other, &w.space.candidates[shaken->best].strategy, &best, &err),
+                     &err);
+        ck_assert_int_eq(shaken->winner_breaks, now.outcome != CS_OUTCOME_OK);
+        if (shaken->best != winner->candidate) {
+            ck_assert_int_eq(best.outcome, CS_OUTCOME_OK);
+            ck_assert(shaken->winner_breaks || cs_objective_score(objective, &best.metrics, &variants[i]) >
+                                                   cs_objective_score(objective, &now.metrics, &variants[i]));
+        }
+        cs_simulator_release(&other);
+        cs_study_release(&variants[i]);
+    }
+    for (int32_t i = 0; i < e.n_neighbours; i++) {
+        const struct cs_neighbour *n = &e.neighbours[i];
+        ck_assert(isnan(n->worse_frac) || n->worse_frac >= 0 || n->outcome != CS_OUTCOME_OK);
+        ck_assert(i == 0 || isnan(n->worse_frac) || n->worse_frac >= e.neighbours[i - 1].worse_frac);
+    }
+    cs_explanation_release(&e);
+    close_world(&w);
+}
+END_TEST
+
 /* A search that leaves most out has the same front as one that simulates everything: with context parallelism
  * and other schedules, of which the closed form knows bounds only, a constraint on results, and uneven
  * stages. */
@@ -309,6 +370,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("small");
     tcase_add_test(c, a_winner_is_explained);
     tcase_add_test(c, other_hardware_is_simulated);
+    tcase_add_loop_test(c, other_hardware_keeps_study, 0, 3);
     tcase_add_loop_test(c, the_front_is_that_of_everything, 0, 6);
     tcase_add_test(c, the_closed_form_is_compared);
     suite_add_tcase(s, c);

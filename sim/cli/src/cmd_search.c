@@ -243,24 +243,6 @@ out:
     return st;
 }
 
-static cs_status dry_run(struct session *s, int *exit_code, struct cs_err *err)
-{
-    cs_status st = CS_OK;
-    const struct cs__output_args *output = &s->args->output;
-    struct cs_report_origin origin = cs__origin("search --dry-run");
-    const struct cs_search_report report = {s->study, s->space, &s->result};
-    const struct cs_search_options options = {
-        .evaluate = evaluate, .evaluate_context = &s->simulator, .cost = s->cost, .mode = CS_SEARCH_LOOKS};
-    CS_TRY(cs_search_run(&s->result, s->study, s->space, &options, err));
-    if (cs__wants_text(output)) {
-        cs_report_space_text(stdout, &report, cs__color());
-    }
-    CS_TRY(cs__write_json(output, output->json ? cs_report_space_json(&report, &origin) : NULL, err));
-    *exit_code = s->result.n_fit > 0 ? 0 : cs_status_exit(CS_E_INFEASIBLE);
-out:
-    return st;
-}
-
 /* The study on slightly different hardware. A platform that cannot be scaled (its file carries no
  * description) is no error: the closed form then says how firm the choice is. */
 static bool load_variants(const struct cs__study_args *args, struct cs_study *variants)
@@ -338,17 +320,22 @@ static cs_status check_sets(const struct session *s, struct cs_err *err)
     return CS_OK;
 }
 
+/* One budget and one count over all sets. */
 static cs_status search_sets(struct session *s, struct cs_search_options *options, struct cs_err *err)
 {
     cs_status st = CS_OK;
     int32_t n_sets = cs_study_n_algorithm_sets(s->study);
     CS_TRY(check_sets(s, err));
-    for (int32_t set = 0; set < n_sets && s->result.end == CS_SEARCH_FINISHED; set++) {
+    for (int32_t set = 0; set < n_sets; set++) {
         struct cs_search_result result;
-        if (n_sets > 1) {
+        if (s->result.end != CS_SEARCH_FINISHED) { /* what is left counts as open */
+            options->mode = CS_SEARCH_COUNTS;
+        } else if (n_sets > 1) {
             CS_TRY(take_set(s, set, err));
-            options->cost = s->cost;
         }
+        options->cost = s->cost;
+        options->spent_s = s->result.elapsed_s;
+        options->n_spent = s->result.n_asked;
         CS_TRY(cs_search_run(&result, s->study, s->space, options, err));
         if (set == 0) {
             s->result = result;
@@ -359,6 +346,24 @@ static cs_status search_sets(struct session *s, struct cs_search_options *option
     if (n_sets > 1 && s->result.n_ranked > 0) { /* what follows explains the winner */
         CS_TRY(take_set(s, s->result.ranking[0].algorithm_set, err));
     }
+out:
+    return st;
+}
+
+static cs_status dry_run(struct session *s, int *exit_code, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs__output_args *output = &s->args->output;
+    struct cs_report_origin origin = cs__origin("search --dry-run");
+    const struct cs_search_report report = {s->study, s->space, &s->result};
+    struct cs_search_options options = {
+        .evaluate = evaluate, .evaluate_context = &s->simulator, .cost = s->cost, .mode = CS_SEARCH_LOOKS};
+    CS_TRY(search_sets(s, &options, err));
+    if (cs__wants_text(output)) {
+        cs_report_space_text(stdout, &report, cs__color());
+    }
+    CS_TRY(cs__write_json(output, output->json ? cs_report_space_json(&report, &origin) : NULL, err));
+    *exit_code = s->result.n_fit > 0 ? 0 : cs_status_exit(CS_E_INFEASIBLE);
 out:
     return st;
 }

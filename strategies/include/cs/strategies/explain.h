@@ -24,7 +24,9 @@ struct cs_neighbour {
     int64_t candidate; /* index in the space */
     int32_t key;       /* in cs_strategy_keys */
     enum cs_outcome outcome;
-    double loss_frac; /* longer step time than the winner's, as a share of it; NaN unless simulated */
+    double worse_frac; /* the objective's value is worse than the winner's, as a share of it; NaN unless
+                          simulated */
+    double loss_frac;  /* longer step time than the winner's, as a share of it; NaN unless simulated */
     int64_t peak_memory_bytes; /* of one that does not fit: why */
 };
 
@@ -37,15 +39,18 @@ struct cs_front_point {
     bool simulated; /* else the time is the closed form's bound */
 };
 
-/** The winner's place when one hardware figure is another: among the best of the ranking by simulation, or by
- * the closed form among all that it covers. */
+/** The winner's place, by the objective, when one hardware figure is another: among the best of the ranking
+ * by simulation, or by the closed form among all that it covers. Only what keeps the study's constraints
+ * there (closed form, where constraints need a simulation: here) ranks beside the winner. */
 struct cs_shaken {
     const char *what;    /* "compute", "bandwidth inside nodes", ... */
     double factor;       /* @unit ratio to what the platform says */
     int32_t n_simulated; /* contenders; 0 = by the closed form */
     int64_t rank;        /* of the winner, 1 = still the best, 0 = it has no closed form to tell */
     int64_t best;        /* index in the space of the best one then */
-    double lost_frac;    /* what the winner is worse than that, as a share of its step time */
+    bool winner_breaks;  /* a constraint on results; seen by simulation only */
+    double lost_frac;    /* what the winner is worse than that, as a share of the better value when higher is
+                            better, else of its own */
 };
 #define CS_EXPLAIN_SHAKEN 8
 
@@ -59,7 +64,8 @@ extern const struct cs_variant cs_explain_variants[CS_EXPLAIN_SHAKEN];
 
 /** Strategies whose scores differ by less than this share cannot be told apart: half the width of the
  * interval in which published runs of this chip lie (study->interval), else CS_EXPLAIN_TIE_FRAC. An upper
- * bound: what a chip's runs have in common does not change the order of strategies. */
+ * bound: what a chip's runs have in common does not change the order of strategies. CS_EXPLAIN_TIE_FRAC for
+ * an objective that is not of time. */
 double cs_explain_tie_frac(const struct cs_study *study);
 
 struct cs_explanation {
@@ -67,7 +73,8 @@ struct cs_explanation {
     int32_t n_neighbours;
     struct cs_neighbour neighbours[CS_EXPLAIN_NEIGHBOURS_MAX]; /* cheapest change first */
     struct cs_shaken shaken[CS_EXPLAIN_SHAKEN];
-    int64_t n_ties; /* ranked strategies within cs_explain_tie_frac of the winner, without it */
+    int64_t n_ties; /* ranked strategies, that is of the simulated, within cs_explain_tie_frac of the
+                       winner, without it */
     bool has_baseline;
     struct cs_strategy baseline;
     struct cs_evaluation baseline_evaluation;

@@ -34,11 +34,12 @@ struct cs_search_progress {
 };
 typedef void (*cs_progress_fn)(void *context, const struct cs_search_progress *progress);
 
-/** The last two need `cost` and simulate nothing. */
+/** The middle two need `cost`; only the first simulates. */
 enum cs_search_mode {
     CS_SEARCH_SIMULATES,
     CS_SEARCH_ANALYTIC, /* ranks by the closed form; nothing is proven */
-    CS_SEARCH_LOOKS     /* how rules and memory cut the space: what fits stays open */
+    CS_SEARCH_LOOKS,    /* how rules and memory cut the space: what fits stays open */
+    CS_SEARCH_COUNTS    /* what the rules leave is open: for what a budget does not reach */
 };
 
 /** Zero-initialised: all processors, no limits, silent. Pointers are borrowed. */
@@ -53,6 +54,9 @@ struct cs_search_options {
     struct cs_cost *cost;                  /* the closed form; NULL = nothing is known beforehand */
     const struct cs_search_memory *memory; /* NULL = none */
     enum cs_search_mode mode;
+    /** What searches before this one have used of the study's limits: several that share one budget. */
+    double spent_s;
+    int64_t n_spent; /* simulations asked for (cs_search_result.n_asked) */
 };
 
 struct cs_ranked {
@@ -87,7 +91,8 @@ struct cs_search_result {
     int64_t n_oom;
     int64_t n_pruned; /* skipped with a proof */
     int64_t n_simulated;
-    int64_t n_remembered; /* of these, taken from the memory of an earlier search */
+    int64_t n_asked; /* simulations that count against the limit: also failed ones and those pruned since */
+    int64_t n_remembered; /* of the simulated, taken from the memory of an earlier search */
     int64_t n_fit;        /* candidates whose memory fits, simulated or not; -1 without a closed form */
     int64_t n_failed;
     int64_t n_open; /* not looked at: the search ended before */
@@ -119,7 +124,8 @@ void cs_search_serve(int fd, uint64_t hash, const struct cs_study *study, const 
 /** Hash of the candidates, to be mixed with one of everything else that results depend on. */
 uint64_t cs_search_hash(const struct cs_space *space, uint64_t study_hash);
 /** Add what a search of the same space with another set of collective algorithms has found, and empty it:
- * counts add up, rankings become one, complete if both are. `more` ranks with algorithm set `set`. */
+ * counts add up, rankings become one, complete if both are, ended as the first that was cut short. `more`
+ * ranks with algorithm set `set`. */
 void cs_search_result_merge(struct cs_search_result *result, struct cs_search_result *more, int32_t set);
 /** Safe on a zeroed struct and twice. */
 void cs_search_result_release(struct cs_search_result *result);

@@ -14,10 +14,14 @@ struct cs_objective {
     const char *name;
     const char *summary;
     bool higher_is_better;
+    bool is_of_time; /* uncertain as a step's time is */
     /** @unit of the objective; finite for a simulated strategy. Depends on a step's time monotonously, and
      *  beside it on memory and what the study says only: a bound of the time gives one of the value. Pure. */
     double (*value)(const struct cs_metrics *metrics, const struct cs_study *study);
 };
+/** The value as a score (@unit of the objective): higher is better. */
+double cs_objective_score(const struct cs_objective *objective, const struct cs_metrics *metrics,
+                          const struct cs_study *study);
 extern const struct cs_objective cs_objectives[]; /* ends with a NULL name; the first is the default */
 const struct cs_objective *cs_objective_find(const char *name);
 /** NULL-terminated, in the arena. */

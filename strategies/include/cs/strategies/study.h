@@ -151,10 +151,13 @@ void cs_study_release(struct cs_study *study);
 /** The first rule about keys that a strategy breaks, NULL when it keeps them all. Pure. */
 const struct cs_user_rule *cs_user_rule_broken_by(const struct cs_study *study,
                                                   const struct cs_strategy *strategy);
-/** The first rule about results that these break, NULL when they keep them all; *value is the result
- *  (@unit of the result). Pure. */
+/** The first rule about results that these break, NULL when they keep them all; before a simulation only
+ *  memory is known. `text` gets the result with its unit. Pure. */
 const struct cs_user_rule *cs_user_rule_broken_by_result(const struct cs_study *study,
-                                                         const struct cs_metrics *metrics, double *value);
+                                                         const struct cs_metrics *metrics, bool is_simulated,
+                                                         char *text, size_t text_bytes);
+/** Does any constraint of the study need a simulation? */
+bool cs_study_has_result_rules(const struct cs_study *study);
 
 /** Read a platform description from a file of its own: the keys of a study's `platform` block at the top
  * level.
