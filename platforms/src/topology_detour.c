@@ -99,37 +99,34 @@ static void pair_detour(const struct cs_fabric_plan *plan, const char *name, str
     }
     int32_t third = cs__cable_detour(plan, cable, in, a, b);
     if (third >= 0) {
-        cs_strbuf_addf(text, "%s%s%d and %s%d over %s%d", text->len > 0 ? ", " : "", what, a, what, b, what,
-                       (int)third);
+        cs_strbuf_addf(text, "%s%d and %s%d over %s%d", what, a, what, b, what, (int)third);
         if (cable == CS__CABLE_LOCAL) {
             cs_strbuf_addf(text, " in group %d", in);
         }
     }
 }
 
-void cs_topology_detours(const struct cs_topology_spec *spec, struct cs_strbuf *text)
+void cs_topology_detours(const struct cs_topology_spec *spec, cs_detour_fn add, void *context)
 {
-    enum { NAMED_MAX = 4 };
     struct cs_fabric_plan plan;
+    struct cs_strbuf text = {0};
     bool torus = false;
-    int32_t n_named = 0;
     cs__fabric_plan(spec, &plan);
     for (int32_t i = 0; i < spec->n_dead_links; i++) {
-        bool of_torus = strncmp(spec->dead_links[i], "torus", 5) == 0;
-        torus = torus || of_torus;
-        if (!of_torus && n_named++ < NAMED_MAX) {
-            pair_detour(&plan, spec->dead_links[i], text);
+        torus = torus || strncmp(spec->dead_links[i], "torus", 5) == 0;
+    }
+    if (torus && spec->n_nodes <= COUNTED_NODES_MAX) {
+        torus_detours(&plan, &text);
+        add(context, text.text);
+    } else if (torus) {
+        add(context, "detours of nodes of the torus; routes of equal length moved too");
+    }
+    for (int32_t i = 0; i < spec->n_dead_links; i++) {
+        text.len = 0;
+        pair_detour(&plan, spec->dead_links[i], &text);
+        if (text.len > 0) {
+            add(context, text.text);
         }
     }
-    if (n_named > NAMED_MAX) {
-        cs_strbuf_addf(text, " and %d more", (int)n_named - NAMED_MAX);
-    }
-    if (torus) {
-        cs_strbuf_addf(text, "%s", text->len > 0 ? "; " : "");
-        if (spec->n_nodes <= COUNTED_NODES_MAX) {
-            torus_detours(&plan, text);
-        } else {
-            cs_strbuf_addf(text, "detours of nodes of the torus; routes of equal length moved too");
-        }
-    }
+    cs_strbuf_release(&text);
 }

@@ -101,7 +101,7 @@ static json_t *bytes_json(const struct cs_metrics *metrics)
     return object;
 }
 
-static void add_warning(void *context, const char *text)
+static void add_text(void *context, const char *text)
 {
     (void)json_array_append_new(context, json_string(text));
 }
@@ -154,7 +154,7 @@ json_t *cs_report_result_json(const struct cs_strategy *strategy, const struct c
                 simulated               ? KNOWN_SHARES
                 : evaluation->estimated ? KNOWN_TIME
                                         : KNOWN_MEMORY);
-    cs_report_warnings(strategy, evaluation, study, add_warning, warnings);
+    cs_report_warnings(strategy, evaluation, study, add_text, warnings);
     (void)json_object_set_new(object, "warnings", warnings);
     put_text(object, "limited_by", metrics->limited_by);
     if (simulated) {
@@ -267,6 +267,16 @@ static json_t *stages_json(const struct cs_run *run)
     return stages;
 }
 
+/* Where the traffic of dead links goes, as in the text. */
+static json_t *detours_json(const struct cs_study *study)
+{
+    json_t *array = json_array();
+    if (study->description) {
+        cs_topology_detours(study->description, add_text, array);
+    }
+    return array;
+}
+
 json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
                                 const struct cs_report_origin *origin)
 {
@@ -275,6 +285,7 @@ json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
     (void)json_object_set_new(object, "critical_path", path_json(report->run->path, report->run->n_path));
     (void)json_object_set_new(object, "stages", stages_json(report->run));
     (void)json_object_set_new(object, "links", links_json(report->run));
+    (void)json_object_set_new(object, "detours", detours_json(report->study));
     if (report->spread) {
         json_t *spread = json_object();
         put_int(spread, "runs", report->spread->n);

@@ -135,17 +135,36 @@ static void print_links(FILE *out, const struct cs_run *run)
     }
 }
 
+/* Detours that are named; the rest are counted. */
+#define DETOURS_MAX 4
+
+struct detour_context {
+    struct cs_strbuf text;
+    int32_t n;
+};
+
+static void add_detour(void *context, const char *text)
+{
+    struct detour_context *detours = context;
+    if (detours->n++ < DETOURS_MAX) {
+        cs_strbuf_addf(&detours->text, "%s%s", detours->text.len > 0 ? "; " : "", text);
+    }
+}
+
 /* Where the traffic of dead links goes: the cost is in the step. */
 static void print_detours(FILE *out, const struct cs_study *study)
 {
-    struct cs_strbuf text = {0};
-    if (study->description && study->description->n_dead_links > 0) {
-        cs_topology_detours(study->description, &text);
+    struct detour_context detours = {0};
+    if (study->description) {
+        cs_topology_detours(study->description, add_detour, &detours);
     }
-    if (text.len > 0) {
-        cs__paragraph(out, "dead links  ", text.text);
+    if (detours.n > DETOURS_MAX) {
+        cs_strbuf_addf(&detours.text, " and %d more", (int)detours.n - DETOURS_MAX);
     }
-    cs_strbuf_release(&text);
+    if (detours.n > 0) {
+        cs__paragraph(out, "dead links  ", detours.text.text);
+    }
+    cs_strbuf_release(&detours.text);
 }
 
 struct warning_context {

@@ -87,13 +87,34 @@ static bool all_numbers(const struct cs_sweep_axis *axis, int32_t value)
     return true;
 }
 
+/* "a:b" of texts that belong together. */
+static const char *joined(struct cs_arena *arena, const char *const *texts, int32_t n, const char *separator)
+{
+    const char *all = texts[0];
+    for (int32_t i = 1; i < n; i++) {
+        all = cs_arena_printf(arena, "%s%s%s", all, separator, texts[i]);
+    }
+    return all;
+}
+
+static cs_status same_values(struct cs_sweep *sweep, const struct cs_sweep_axis *axis, int32_t a, int32_t b,
+                             struct cs_err *err)
+{
+    int32_t n = axis->n_keys;
+    return cs_err_set(err, CS_E_INPUT, axis->loc,
+                      "'%s' is swept over '%s' and '%s', but the values mean the same (values %d and %d)",
+                      joined(&sweep->arena, axis->keys, n, ","),
+                      joined(&sweep->arena, axis->values + a * n, n, ":"),
+                      joined(&sweep->arena, axis->values + b * n, n, ":"), (int)a + 1, (int)b + 1);
+}
+
 /* A value that another spelling may mean. */
 struct spelled {
     int32_t value;
     uint64_t key; /* of the study that it makes */
 };
 
-static cs_status check_axis(const struct cs_sweep *sweep, int32_t at, const struct cs_point_spec *specs,
+static cs_status check_axis(struct cs_sweep *sweep, int32_t at, const struct cs_point_spec *specs,
                             const struct cs_points_options *options, struct spelled *spelled,
                             struct cs_err *err)
 {
@@ -114,12 +135,7 @@ static cs_status check_axis(const struct cs_sweep *sweep, int32_t at, const stru
         cs_study_release(&study);
         for (int32_t i = 0; i + 1 < n && spelled[n - 1].value == v; i++) {
             if (spelled[i].key == spelled[n - 1].key) {
-                return cs_err_set(
-                    err, CS_E_INPUT, axis->loc,
-                    "'%s' is swept over '%s' and '%s', but the values mean the same (values %d and "
-                    "%d)",
-                    axis->keys[0], axis->values[spelled[i].value * axis->n_keys],
-                    axis->values[v * axis->n_keys], (int)spelled[i].value + 1, (int)v + 1);
+                return same_values(sweep, axis, spelled[i].value, v, err);
             }
         }
     }

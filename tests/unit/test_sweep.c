@@ -456,8 +456,7 @@ START_TEST(test_slower_says_why)
     points[1].metrics.bubble_frac = 0.5;
     cs_plan_answer(&plan, points, &answer);
     ck_assert_int_eq(rows[1].faster_smaller, 0);
-    ck_assert_msg(strstr(rows[1].note, "1 node is done earlier: bubble 50.0 %") != NULL, "%s",
-                  rows[1].note);
+    ck_assert_msg(strstr(rows[1].note, "1 node is done earlier: bubble 50.0 %") != NULL, "%s", rows[1].note);
     ck_assert_int_eq(answer.smallest, 0);
     ck_assert_int_eq(answer.cheapest, -1); /* no price is known */
     ck_assert_double_eq_tol(rows[1].efficiency_frac, 0.45, 1e-12);

@@ -96,10 +96,11 @@ CS_MUST_CHECK cs_status cs_topology_read(struct cs_topology_spec *spec, const st
 CS_MUST_CHECK cs_status cs_topology_switch_links(const struct cs_topology_spec *spec, const char *name,
                                                  struct cs_arena *arena, const char *const **links,
                                                  int32_t *n, struct cs_loc loc, struct cs_err *err);
-/** Where the traffic of dead links goes instead, added to the text: which third device, router or group; in a
- * torus how many pairs of nodes have a longer way. Nothing without dead links. Precondition:
- * cs_topology_check passes. */
-void cs_topology_detours(const struct cs_topology_spec *spec, struct cs_strbuf *text);
+typedef void (*cs_detour_fn)(void *context, const char *text);
+/** Where the traffic of dead links goes instead, in words, one call each: in a torus how many pairs of nodes
+ * have a longer way (once for all of its links), then over which third device, router or group. No call
+ * without dead links. Precondition: cs_topology_check passes. */
+void cs_topology_detours(const struct cs_topology_spec *spec, cs_detour_fn add, void *context);
 /** What the description promises for the route between two devices (closed form, for tests and closed-form
  *  models): latency in seconds and bandwidth of the narrowest link in bytes/s.
  *

@@ -22,7 +22,8 @@ json_t *cs_report_strategy_json(const struct cs_strategy *strategy);
 /** One result: the keys of INTERFACE.md's `simulate`. */
 json_t *cs_report_result_json(const struct cs_strategy *strategy, const struct cs_evaluation *evaluation,
                               const struct cs_study *study);
-/** A simulation: its result, its critical path, its busiest links and its inputs. */
+/** A simulation: its result, its critical path, its busiest links, the detours of dead ones and its inputs.
+ */
 json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
                                 const struct cs_report_origin *origin);
 /** A strategy that breaks a rule, `reason`: status rejected, every figure null, its inputs. `warnings` is
