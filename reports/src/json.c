@@ -306,8 +306,8 @@ json_t *cs_report_replay_json(const struct cs_replay_report *report, const struc
 {
     const struct cs_run *run = report->run;
     json_t *object = json_object();
-    bool fits = (double)run->metrics.peak_memory_bytes <= cs_report_replay_memory_bytes(report);
-    put_text(object, "status", cs_outcome_names[fits ? CS_OUTCOME_OK : CS_OUTCOME_OOM]);
+    put_text(object, "status",
+             cs_outcome_names[cs_report_replay_fits(report) ? CS_OUTCOME_OK : CS_OUTCOME_OOM]);
     put_metrics(object, &run->metrics, run->metrics.n_ranks, KNOWN_SHARES);
     put_text(object, "limited_by", run->metrics.limited_by);
     (void)json_object_set_new(object, "checks", checks_json(&run->metrics.checks));
@@ -319,6 +319,7 @@ json_t *cs_report_replay_json(const struct cs_replay_report *report, const struc
     put_text(inputs, "version", origin->version);
     put_text(inputs, "command", origin->command);
     put_text(inputs, "trace", report->source);
+    put_real(inputs, "memory_margin", report->memory_margin);
     put_text(inputs, "platform", report->platform->name);
     (void)json_object_set_new(inputs, "platform_hash", hash_json(report->platform->content_hash));
     (void)json_object_set_new(object, "inputs", inputs);

@@ -232,10 +232,17 @@ double cs_report_replay_memory_bytes(const struct cs_replay_report *report)
     return least_bytes;
 }
 
+bool cs_report_replay_fits(const struct cs_replay_report *report)
+{
+    return (double)report->run->metrics.peak_memory_bytes * report->memory_margin <=
+           cs_report_replay_memory_bytes(report);
+}
+
 void cs_report_replay_text(FILE *out, const struct cs_replay_report *report)
 {
     const struct cs_metrics *metrics = &report->run->metrics;
     char peak[32];
+    char with_margin[32];
     char device[32];
     char operations[32];
     (void)fprintf(out, "%s on %s: %d ranks\n", report->source, report->platform->name, (int)metrics->n_ranks);
@@ -246,12 +253,13 @@ void cs_report_replay_text(FILE *out, const struct cs_replay_report *report)
     }
     print_shares(out, metrics);
     print_bubbles(out, report->run);
-    double device_bytes = cs_report_replay_memory_bytes(report);
-    (void)fprintf(out, "memory      %s of %s%s; rank %d at %.3g s\n",
-                  bytes_text((double)metrics->peak_memory_bytes, peak, sizeof peak),
-                  bytes_text(device_bytes, device, sizeof device),
-                  (double)metrics->peak_memory_bytes > device_bytes ? ", out of memory" : "",
-                  (int)metrics->peak_memory_rank, metrics->peak_memory_at_s);
+    double peak_bytes = (double)metrics->peak_memory_bytes;
+    (void)fprintf(out, "memory      %s, x %g margin %s of %s%s; rank %d at %.3g s\n",
+                  bytes_text(peak_bytes, peak, sizeof peak), report->memory_margin,
+                  bytes_text(peak_bytes * report->memory_margin, with_margin, sizeof with_margin),
+                  bytes_text(cs_report_replay_memory_bytes(report), device, sizeof device),
+                  cs_report_replay_fits(report) ? "" : ", out of memory", (int)metrics->peak_memory_rank,
+                  metrics->peak_memory_at_s);
     print_categories(out, metrics);
     print_links(out, report->run);
     cs__paragraph(out, "limited by  ", metrics->limited_by);

@@ -85,7 +85,7 @@ static cs_status read_constraints(struct cs_study *study, const struct cs_yaml_n
                                           NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
-    study->constraints.memory_margin = 1.2; /* DESIGN §6 */
+    study->constraints.memory_margin = CS_MEMORY_MARGIN;
     study->constraints.cross_node_comm_frac = (double)INFINITY;
     CS_TRY(get_block(root, "constraints", allowed, &block, err));
     CS_TRY(cs_yaml_opt_real(block, "memory_margin", 1, 10, &study->constraints.memory_margin, err));

@@ -256,6 +256,7 @@ START_TEST(test_quiet)
 }
 END_TEST
 
+#define EXPERT_DEGREES "data_parallel: 4, model_parallel: 2, expert_parallel: 4, use_seq_parallel: True"
 /* What is modelled, as the strategy and training that come of it. */
 static const struct {
     struct texts t;
@@ -313,6 +314,19 @@ static const struct {
     {{.rest = "recompute_config: {select_recompute: ['feed_forward\\.mul']}\n"},
      "dp=8,mp=1,pp=1,recompute=selective",
      8},
+    /* the old style cuts experts over model_parallel, unless told 1 */
+    {{.degrees = EXPERT_DEGREES, .rest = "moe_config: {expert_num: 8}\n"},
+     "dp=4,mp=2,pp=1,sp=true,ep=4,expert_mp=true",
+     4},
+    {{.degrees = EXPERT_DEGREES, .rest = "moe_config: {expert_num: 8, expert_model_parallel: 2}\n"},
+     "dp=4,mp=2,pp=1,sp=true,ep=4,expert_mp=true",
+     4},
+    {{.degrees = EXPERT_DEGREES, .rest = "moe_config: {expert_num: 8, expert_model_parallel: 1}\n"},
+     "dp=4,mp=2,pp=1,sp=true,ep=4",
+     4},
+    {{.degrees = EXPERT_DEGREES, .rest = "moe_config: {expert_num: 8}\nuse_legacy: False\n"},
+     "dp=4,mp=2,pp=1,sp=true,ep=4",
+     4},
 };
 
 START_TEST(test_modelled)
@@ -357,6 +371,13 @@ static const struct {
      "-1 (all) or at least 1",
      2},
     {{.parallel = "parallel_optimizer_config: yes"}, "must be a map", 2},
+    {{.degrees = EXPERT_DEGREES, .rest = "moe_config: {expert_num: 8, expert_model_parallel: 4}\n"},
+     "'expert_model_parallel' is 4, expected 1 or model_parallel (2)",
+     5},
+    {{.degrees = "data_parallel: 4, model_parallel: 2, expert_parallel: 8, use_seq_parallel: True",
+      .rest = "moe_config: {expert_num: 8}\n"},
+     "does not divide data_parallel * context_parallel",
+     3},
     {{.parallel = "pipeline_config: {pipeline_scheduler: 2f2b}"}, "'pipeline_scheduler' is '2f2b'", 2},
     {{.parallel = "parallel_mode: 1, dataset_strategy: [[4, 1], [4, 1]]"}, "data_parallel is 8", 2},
     {{.parallel = "parallel_mode: 0, full_batch: True"}, "parallel_mode 1 and 2 only", 2},

@@ -38,6 +38,12 @@ static cs_status check_parallel(struct cs_mf *mf, struct cs_err *err)
         return refuse(mf, mf->parallel_config, "expert_parallel",
                       "does not divide data_parallel * model_parallel * context_parallel", err);
     }
+    if (s->expert_mp && (int64_t)s->dp * s->cp % s->ep != 0) {
+        return refuse(mf, mf->parallel_config, "expert_parallel",
+                      "does not divide data_parallel * context_parallel, over which experts lie that "
+                      "model_parallel cuts",
+                      err);
+    }
     if (!mf->new_style) {
         return CS_OK;
     }

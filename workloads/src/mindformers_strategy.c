@@ -396,6 +396,31 @@ out:
     return st;
 }
 
+/** The old style's feed-forward of experts (mindformers/models/llama/llama_layer.py) cuts each expert over
+ *  model_parallel unless expert_model_parallel is 1; it takes no other number. The new style keeps experts
+ * whole.
+ */
+static cs_status read_expert_cut(struct cs_mf *mf, struct cs_err *err)
+{
+    struct cs_strategy *s = &mf->out->strategy;
+    const struct cs_yaml_node *node = mf->new_style ? NULL : CS_MF_GET(mf, mf->moe, "expert_model_parallel");
+    int64_t parts = s->mp;
+    cs_status st = CS_OK;
+    if (mf->new_style || mf->out->model.n_experts == 0) {
+        goto out;
+    }
+    CS_TRY(cs__mf_int(node, 1, INT16_MAX, "expert_model_parallel", &parts, err));
+    if (parts != 1 && parts != s->mp) {
+        st = cs_err_set(err, CS_E_INPUT, node->loc,
+                        "'expert_model_parallel' is %d, expected 1 or model_parallel (%d)", (int)parts,
+                        (int)s->mp);
+        goto out;
+    }
+    s->expert_mp = parts > 1;
+out:
+    return st;
+}
+
 cs_status cs__mf_strategy(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st;
@@ -404,6 +429,7 @@ cs_status cs__mf_strategy(struct cs_mf *mf, struct cs_err *err)
     bool repeat = true;
     CS_TRY(read_mode(mf, err));
     CS_TRY(read_degrees(mf, err));
+    CS_TRY(read_expert_cut(mf, err));
     CS_TRY(read_context(mf, err));
     CS_TRY(read_sharding(mf, err));
     CS_TRY(read_schedule(mf, err));

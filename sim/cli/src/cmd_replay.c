@@ -9,10 +9,23 @@ struct replay_args {
     struct cs__output_args output;
     const char *dir;
     const char *platform;
+    double memory_margin;
     bool explain_folding;
 };
 
-enum { OPT_EXPLAIN = 1 };
+enum { OPT_EXPLAIN = 1, OPT_MARGIN };
+
+static double parse_margin(struct argp_state *state, const char *text)
+{
+    struct cs_err err = {0};
+    double margin = 0;
+    if (cs_real_parse(text, "memory margin", CS_NOLOC, &margin, &err) != CS_OK) {
+        argp_error(state, "'--memory-margin': %s", err.text);
+    } else if (!(margin >= 1 && margin <= 10)) {
+        argp_error(state, "'--memory-margin %s': expected 1 to 10", text);
+    }
+    return margin;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -24,6 +37,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'p':
         args->platform = arg;
+        return 0;
+    case OPT_MARGIN:
+        args->memory_margin = parse_margin(state, arg);
         return 0;
     case OPT_EXPLAIN:
         args->explain_folding = true;
@@ -49,6 +65,8 @@ static void parse_args(struct replay_args *args, int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"platform", 'p', "PLATFORM", 0, "Shipped platform or SimGrid XML file", 0},
+        {"memory-margin", OPT_MARGIN, "X", 0,
+         "The peak times this must fit in a device's memory (default 1.2, as a study's memory_margin)", 0},
         {"explain-folding", OPT_EXPLAIN, NULL, 0,
          "Say which ranks were replayed as one, and why the others were not", 0},
         {0},
@@ -99,7 +117,7 @@ static void print_notes(const struct cs_chakra_notes *notes)
 
 int cs__cmd_replay(int argc, char **argv)
 {
-    static struct replay_args args;
+    static struct replay_args args = {.memory_margin = CS_MEMORY_MARGIN};
     cs_status st = CS_OK;
     struct cs_err err = {0};
     struct cs__hardware hardware = {0};
@@ -115,13 +133,18 @@ int cs__cmd_replay(int argc, char **argv)
     print_notes(&notes);
     routes = cs_routes_new(&hardware.platform, cs__simgrid_cfg());
     CS_TRY(cs_engine_run(trace, routes, &args.run.options, &run, &err));
-    struct cs_replay_report report = {args.dir, &hardware.platform, trace, &run, args.explain_folding};
+    struct cs_replay_report report = {.source = args.dir,
+                                      .platform = &hardware.platform,
+                                      .trace = trace,
+                                      .run = &run,
+                                      .memory_margin = args.memory_margin,
+                                      .explain_folding = args.explain_folding};
     CS_TRY(cs__write_json(&args.output, args.output.json ? cs_report_replay_json(&report, &origin) : NULL,
                           &err));
     if (cs__wants_text(&args.output)) {
         cs_report_replay_text(stdout, &report);
     }
-    fits = (double)run.metrics.peak_memory_bytes <= cs_report_replay_memory_bytes(&report);
+    fits = cs_report_replay_fits(&report);
 out:
     cs_run_release(&run);
     cs_routes_free(routes);

@@ -46,11 +46,13 @@ struct cs_replay_report {
     const struct cs_platform *platform;
     const struct cs_trace *trace;
     const struct cs_run *run;
+    double memory_margin; /* @unit ratio >= 1, as constraints.memory_margin of a study */
     bool explain_folding;
 };
-/** Least memory of the devices that the ranks run on, in bytes: a peak above it does not fit. A trace says
- * nothing of a margin. */
+/** Least memory of the devices that the ranks run on, in bytes. */
 double cs_report_replay_memory_bytes(const struct cs_replay_report *report);
+/** Does the peak times the margin fit in it? The judgement of cs_evaluation_judge for a trace. */
+bool cs_report_replay_fits(const struct cs_replay_report *report);
 
 /** The ranking (the study's `top` best), why the others are not in it, warnings, what limits the winner.
  *  `color`: ANSI emphasis. Write errors stay on the stream (ferror). */

@@ -52,6 +52,9 @@ struct cs_user_rule {
     double value; /* @unit of the key or result, base unit */
 };
 
+/** The margin of a study that names none (DESIGN §6), @unit ratio. */
+#define CS_MEMORY_MARGIN 1.2
+
 struct cs_constraints {
     double memory_margin;        /* @unit ratio >= 1: peak x margin must fit in a device's memory */
     double device_memory_bytes;  /* of a device's memory, what a training may allocate; 0 = all */
