@@ -207,15 +207,20 @@ static void print_head(FILE *out, const struct cs_search_report *report)
     const struct cs_search_result *result = report->result;
     char candidates[32];
     char simulated[32];
-    char text[256];
+    char remembered[64] = "";
+    char text[320];
     cs__inputs(out, report->study);
     int64_t n_evaluated = cs_study_n_algorithm_sets(report->study) * report->space->n_open - result->n_open;
+    if (result->n_remembered > 0) { /* simulated, but not today */
+        (void)snprintf(remembered, sizeof remembered, " (%s of them remembered)",
+                       cs__count(result->n_remembered, simulated, sizeof simulated));
+    }
     (void)snprintf(text, sizeof text,
-                   "%s search of %s strategies in %.1f s (%.0f a second): %s simulated, %s",
+                   "%s search of %s strategies in %.1f s (%.0f a second): %s simulated%s, %s",
                    result->analytic ? "analytic" : result->algorithm->name,
                    cs__count(result->n_candidates, candidates, sizeof candidates), result->elapsed_s,
                    result->elapsed_s > 0 ? (double)n_evaluated / result->elapsed_s : 0,
-                   cs__count(result->n_simulated, simulated, sizeof simulated),
+                   cs__count(result->n_simulated, simulated, sizeof simulated), remembered,
                    result->analytic   ? "ranked by the closed form"
                    : result->complete ? "nothing better exists"
                                       : ends[result->end]);

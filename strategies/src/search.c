@@ -240,7 +240,7 @@ static void fill_failure(const struct search *search, int64_t job, enum cs_job_e
                          const struct cs_err *err, struct cs_evaluation *evaluation)
 {
     static const char *const rules[] = {
-        [CS_JOB_FAILED] = "error", [CS_JOB_DIED] = "died", [CS_JOB_TIMEOUT] = "time-limit"};
+        [CS_JOB_FAILED] = "error", [CS_JOB_DIED] = CS_RULE_DIED, [CS_JOB_TIMEOUT] = "time-limit"};
     char text[CS_ERR_TEXT_MAX + CS_ERR_FILE_MAX + 64] = "";
     char strategy[192] = "";
     memset(evaluation, 0, sizeof *evaluation);

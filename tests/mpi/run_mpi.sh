@@ -22,6 +22,8 @@ compare() {
 # The process that the bridge of rank 1 (the second child of mpirun $1) has started, or that bridge itself.
 rank_1() { ps -o pid= --ppid "$1" | sort -n | sed -n 2p | tr -d ' '; }
 worker_1() { ps -o pid= --ppid "$(rank_1 "$1")" | head -1 | tr -d ' '; }
+# A child of ours that has ended stays until it is waited for.
+is_running() { ps -o stat= -p "$1" | grep -qv Z; }
 
 "$clustersim" "$@" --json one.json >/dev/null || exit 1
 strip one.json >one.same
@@ -43,4 +45,41 @@ sleep 1.5
 kill -9 "$(rank_1 $pid)" || echo "the search was over before its rank could be killed"
 wait $pid
 compare rank
+
+# A rank is silent for longer than it may be, and comes back: everything ends all the same.
+mpirun --enable-recovery --oversubscribe -n 3 "$bridge" "$@" --json silent.json >silent.txt 2>&1 &
+pid=$!
+sleep 1.5
+silent=$(rank_1 $pid)
+kill -STOP "$silent" || echo "the search was over before its rank could be stopped"
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
+    [ ! -s silent.json ] || break
+    sleep 1
+done
+sleep 1
+kill -CONT "$silent" 2>/dev/null
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    is_running $pid || break
+    sleep 1
+done
+if is_running $pid; then
+    kill -9 $pid
+    echo "mpirun does not end after a silent rank came back"
+    exit 1
+fi
+compare silent
+
+# Ctrl-C: the results so far are written whole. mpirun passes it on as it likes, and kills a second later.
+mpirun --oversubscribe -n 3 "$bridge" "$@" --set strategy.mp=auto --json stopped.json >stopped.txt 2>&1 &
+pid=$!
+sleep 1.5
+kill -INT $pid
+wait $pid
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    [ ! -s stopped.json ] || break
+    sleep 0.5
+done
+grep -q '"end": "interrupted"' stopped.json && [ "$(tail -c 2 stopped.json)" = '}' ] ||
+    { echo 'stopped: no results'; cat stopped.txt; exit 1; }
+echo 'stopped: the results so far'
 exit 0

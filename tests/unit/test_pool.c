@@ -177,6 +177,35 @@ static cs_status hang_odd(void *context, int64_t job, void *record, struct cs_er
     return square(context, job, record, err);
 }
 
+/* Dies the first time, which a file remembers. */
+static cs_status die_once(void *context, int64_t job, void *record, struct cs_err *err)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/tmp/cs_die_once.%ld.%lld", (long)getppid(), (long long)job);
+    if (unlink(path) != 0) {
+        FILE *file = fopen(path, "w");
+        fclose(file);
+        raise(SIGKILL);
+    }
+    return square(context, job, record, err);
+}
+
+START_TEST(a_killed_job_is_tried_once_more)
+{
+    static struct bench bench;
+    struct cs_err err = {0};
+    bench = (struct bench){.n_jobs = 5};
+    struct cs_pool_options options = {.n_workers = _i};
+    ck_assert_ok(run(&bench, die_once, &options, &err), &err);
+    ck_assert_int_eq(bench.n_reports, 5);
+    for (int64_t i = 0; i < 5; i++) {
+        ck_assert_int_eq(bench.n_seen[i], 1);
+        ck_assert_int_eq(bench.end[i], CS_JOB_DONE);
+        ck_assert_int_eq(bench.value[i], i * i);
+    }
+}
+END_TEST
+
 START_TEST(a_job_that_hangs_is_ended)
 {
     static struct bench bench;
@@ -368,6 +397,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, many_jobs_report_once_each, 0, 4);
     tcase_add_test(tcase, no_jobs_is_fine);
     tcase_add_test(tcase, a_bad_job_costs_itself_only);
+    tcase_add_loop_test(tcase, a_killed_job_is_tried_once_more, 1, 4);
     tcase_add_test(tcase, a_job_that_hangs_is_ended);
     tcase_add_test(tcase, what_a_job_started_is_ended_with_it);
     tcase_add_test(tcase, done_may_stop_the_run);

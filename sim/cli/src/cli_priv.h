@@ -137,7 +137,8 @@ CS_MUST_CHECK cs_status cs__hardware_load(struct cs__hardware *hardware, const c
                                           struct cs_err *err);
 void cs__hardware_release(struct cs__hardware *hardware);
 
-/** Set by SIGINT and SIGTERM once cs__catch_signals was called; a second signal ends the process. */
+/** Set by SIGINT and SIGTERM once cs__catch_signals was called; a second signal, a
+ * second later or more, ends the process. */
 extern volatile bool cs__stop;
 void cs__catch_signals(void);
 /** Until then these signals end the process with the exit status and the line of an interruption. */

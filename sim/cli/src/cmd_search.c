@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct search_args {
     struct cs__study_args study;
@@ -85,6 +86,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         cs__option_once(state, &args->strategy, arg, "strategy");
         return 0;
     case OPT_STORE:
+        if (!arg[0] || arg[0] == ':') { /* what SQLite takes for a store that nobody keeps */
+            argp_error(state, "--store '%s' keeps nothing: name a file", arg);
+        }
         args->store = arg;
         return 0;
     case OPT_BASELINE:
@@ -368,6 +372,18 @@ out:
     return st;
 }
 
+/* Strategies that were given up because their workers died, twice each. */
+static void warn_of_deaths(const struct cs_search_result *result)
+{
+    for (int32_t i = 0; i < result->n_reasons; i++) {
+        const struct cs_reason *reason = &result->reasons[i];
+        if (reason->outcome == CS_OUTCOME_FAILED && strcmp(reason->rule, CS_RULE_DIED) == 0) {
+            (void)fprintf(stderr, "clustersim: warning: %lld given up, two workers died with each: %s\n",
+                          (long long)reason->n, reason->example);
+        }
+    }
+}
+
 static cs_status run(struct session *s, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -384,7 +400,7 @@ static cs_status run(struct session *s, struct cs_err *err)
                                         .evaluate_context = &s->simulator,
                                         .cost = s->cost,
                                         .mode = analytic ? CS_SEARCH_ANALYTIC : CS_SEARCH_SIMULATES};
-    if (args->store && !analytic) {
+    if (args->store) {
         CS_TRY(cs_store_open(&s->store, args->store, CS_RESULTS_VERSION, err));
         CS_TRY(cs_store_study(s->store, s->study, &s->simulator.options, err));
         options.memory = cs_store_memory(s->store);
@@ -404,12 +420,8 @@ static cs_status run(struct session *s, struct cs_err *err)
         (void)fprintf(stderr, "clustersim: warning: %s\n", cs_store_problem(s->store));
     }
     CS_TRY(st);
+    warn_of_deaths(&s->result);
     if (args->explain && s->result.n_ranked > 0) {
-        if (analytic) {
-            st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,
-                            "--explain and --baseline simulate: use fidelity folded or full");
-            goto out;
-        }
         CS_TRY(explain(s, err));
     }
     if (args->misrank) {
@@ -455,6 +467,35 @@ static cs_status choose_enumeration(struct search_args *args, struct cs_err *err
     return CS_OK;
 }
 
+/* What can be known to fail after the search fails before it. */
+static cs_status check_args(const struct search_args *args, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const char *const files[] = {args->output.json, args->output.csv};
+    bool analytic = args->run.options.fidelity == CS_FIDELITY_ANALYTIC;
+    if (analytic && args->explain) {
+        return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                          "--explain and --baseline simulate: use fidelity folded or full");
+    }
+    if (analytic && args->store) {
+        return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
+                          "--store keeps results of simulations: use fidelity folded or full");
+    }
+    for (int32_t i = 0; i < CS_COUNT(files); i++) {
+        struct cs_outfile file = {0};
+        struct stat info;
+        bool is_special = files[i] && stat(files[i], &info) == 0 && !S_ISREG(info.st_mode) &&
+                          !S_ISDIR(info.st_mode); /* who reads a pipe would take the look for its end */
+        if (files[i] && !is_special) {
+            st = cs_outfile_open(&file, files[i], err); /* beside the file, which is not touched */
+            cs_outfile_release(&file);
+            CS_TRY(st);
+        }
+    }
+out:
+    return st;
+}
+
 int cs__cmd_search(int argc, char **argv)
 {
     static struct search_args args; /* large: it holds every --set */
@@ -472,6 +513,7 @@ int cs__cmd_search(int argc, char **argv)
     if (args.misrank) {
         CS_TRY(choose_enumeration(&args, &err));
     }
+    CS_TRY(check_args(&args, &err));
     CS_TRY(cs__load_study(&study, &args.study, &err));
     if (args.strategy) {
         CS_TRY(cs_study_pin(&study, args.strategy, &err));

@@ -3,9 +3,11 @@
 #include "cs/base/file.h"
 #include "cs/strategies/shipped.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 int cs__fail(const struct cs_err *err)
@@ -98,10 +100,26 @@ void cs__hardware_release(struct cs__hardware *hardware)
 
 volatile bool cs__stop;
 
+/* So long after the first signal more of them are the same wish: a terminal and a launcher both pass it on.
+ */
+#define SAME_WISH_S 1.0
+
+static double first_signal_s; /* 0 = none yet */
+
 static void on_signal(int number)
 {
-    (void)number;
-    cs__stop = true;
+    struct timespec t;
+    int saved_errno = errno;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    double now_s = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    if (!cs__stop) {
+        first_signal_s = now_s;
+        cs__stop = true;
+    } else if (now_s - first_signal_s > SAME_WISH_S) {
+        (void)signal(number, SIG_DFL);
+        (void)raise(number); /* once this handler returns */
+    }
+    errno = saved_errno;
 }
 
 /* Before there is anything to keep. */
@@ -123,7 +141,6 @@ void cs__catch_early_signals(void)
 void cs__catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
-    action.sa_flags = (int)SA_RESETHAND; /* the second time the default action ends us */
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);

@@ -74,7 +74,9 @@ static const char *program(const char *self)
     return path;
 }
 
-/* Start `clustersim` with a socket to us; `role` tells it what to do with that. */
+/* Start `clustersim` with a socket to us; `role` tells it what to do with that. The one that is not quiet,
+ * the driver, is out of reach of mpirun's signals: it stops when we say so, and has the time to write its
+ * results. */
 static pid_t start(char **argv, const char *role, bool quiet, int *fd)
 {
     int pair[2];
@@ -84,6 +86,9 @@ static pid_t start(char **argv, const char *role, bool quiet, int *fd)
     (void)fcntl(pair[0], F_SETFD, FD_CLOEXEC);
     pid_t pid = fork();
     if (pid == 0) {
+        if (!quiet) { /* mpirun ends the process groups of ranks: first softly, a second later for good */
+            (void)setpgid(0, 0);
+        }
         char value[64];
         const char *path = program(argv[0]);
         (void)snprintf(value, sizeof value, "%s:%d", role, pair[1]);
@@ -124,6 +129,21 @@ static void tell_lost(const struct driver *d, int worker)
     (void)cs_frame_write(d->fd, &frame, NULL);
 }
 
+static void send_bytes(int rank, int tag)
+{
+    MPI_Request request;
+    int is_done = 0;
+    if (MPI_Isend(&packet, tag == TAG_FRAME ? packet_bytes() : 0, MPI_BYTE, rank, tag, MPI_COMM_WORLD,
+                  &request) != MPI_SUCCESS) {
+        return; /* a dead rank; its silence is noticed */
+    }
+    for (double end_s = now_s() + (tag == TAG_FRAME ? SILENT_S : ALIVE_S); !is_done && now_s() < end_s;) {
+        if (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+            return;
+        }
+    }
+}
+
 /* A message of a worker, if there is one. */
 static bool from_worker(struct driver *d)
 {
@@ -142,18 +162,11 @@ static bool from_worker(struct driver *d)
             packet.frame.worker = worker;
             (void)cs_frame_write(d->fd, &packet.frame, packet.data);
         }
+    } else if (worker >=
+               0) { /* it was silent and comes back: its job has gone to others, it is not waited for */
+        send_bytes(status.MPI_SOURCE, TAG_LEAVE);
     }
     return true;
-}
-
-static void send_bytes(int rank, int tag)
-{
-    MPI_Request request;
-    int is_done = 0;
-    MPI_Isend(&packet, tag == TAG_FRAME ? packet_bytes() : 0, MPI_BYTE, rank, tag, MPI_COMM_WORLD, &request);
-    for (double end_s = now_s() + SILENT_S; !is_done && now_s() < end_s;) {
-        MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-    }
 }
 
 /* Carry frames until the search has ended. */
@@ -209,10 +222,8 @@ static int run_driver(char **argv, int n_ranks)
     for (int i = 0; i < d.n_workers; i++) {
         all_here = all_here && d.heard_s[i] > 0;
     }
-    for (int i = 0; i < d.n_workers; i++) {
-        if (d.heard_s[i] > 0) {
-            send_bytes(i + 1, all_here ? TAG_END : TAG_LEAVE);
-        }
+    for (int i = 0; i < d.n_workers; i++) { /* those that were silent too: they may come back */
+        send_bytes(i + 1, all_here ? TAG_END : TAG_LEAVE);
     }
     free(d.heard_s);
     if (!all_here) {
@@ -230,12 +241,25 @@ struct station {
     pid_t pid;
     int fd;
     int n_starts;
-    double told_s; /* when we were last heard of */
+    double told_s;   /* when we were last heard of */
+    bool must_leave; /* told so while rank 0 did not take what we sent */
 };
 
 static void send_up(struct station *s, int tag)
 {
-    MPI_Send(&packet, tag == TAG_FRAME ? packet_bytes() : 0, MPI_BYTE, 0, tag, MPI_COMM_WORLD);
+    MPI_Request request;
+    int is_done = 0;
+    int is_there = 0;
+    if (MPI_Isend(&packet, tag == TAG_FRAME ? packet_bytes() : 0, MPI_BYTE, 0, tag, MPI_COMM_WORLD,
+                  &request) != MPI_SUCCESS) {
+        s->must_leave = true;
+        return;
+    }
+    while (!is_done && !s->must_leave) { /* rank 0 may have ended while we were silent: it has left word */
+        MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+        MPI_Iprobe(0, TAG_LEAVE, MPI_COMM_WORLD, &is_there, MPI_STATUS_IGNORE);
+        s->must_leave = !is_done && is_there;
+    }
     s->told_s = now_s();
 }
 
@@ -264,7 +288,7 @@ static bool run_worker(char **argv)
     char *self = argv[0];
     bool leaves = false;
     s.pid = start(argv, "worker", true, &s.fd);
-    for (;;) {
+    while (!s.must_leave) {
         MPI_Status status;
         int is_there = 0;
         bool has_frame = false;
@@ -294,7 +318,7 @@ static bool run_worker(char **argv)
         (void)kill(s.pid, SIGKILL);
         close(s.fd);
     }
-    return !leaves;
+    return !leaves && !s.must_leave;
 }
 
 int main(int argc, char **argv)
@@ -303,6 +327,7 @@ int main(int argc, char **argv)
     int n_ranks = 1;
     int code = 0;
     MPI_Init(&argc, &argv);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* a message to a dead rank ends nothing */
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
     (void)signal(SIGPIPE, SIG_IGN);

@@ -25,6 +25,9 @@ struct pool {
     void *context;
     int32_t n_workers;
     struct cs__child *children; /* n_workers slots; pid 0 = free */
+    bool *is_second;            /* per slot: its job has died once */
+    int64_t *again;             /* jobs that have died once, to be tried once more */
+    int32_t n_again, cap_again;
     int32_t n_running;
     bool no_more; /* next() said -1 or done() said stop */
     double end_s; /* of the run, 0 = open */
@@ -48,17 +51,34 @@ static void end_all(struct pool *pool)
     pool->n_running = 0;
 }
 
+/* The next job: one that died (it may have been killed for no fault of its own), or a new one; negative =
+ * none. */
+static int64_t take_job(struct pool *pool, bool *is_second)
+{
+    *is_second = pool->n_again > 0;
+    if (*is_second) {
+        return pool->again[--pool->n_again];
+    }
+    if (pool->no_more) {
+        return -1;
+    }
+    int64_t job = pool->next(pool->context);
+    if (job < 0) {
+        pool->no_more = job != CS_JOB_LATER || pool->n_running == 0;
+    }
+    return job;
+}
+
 /* Fill free slots. */
 static cs_status start_jobs(struct pool *pool, struct cs_err *err)
 {
-    for (int32_t i = 0; i < pool->n_workers && !pool->no_more; i++) {
+    for (int32_t i = 0; i < pool->n_workers; i++) {
         struct cs__child *child = &pool->children[i];
         if (child->pid > 0) {
             continue;
         }
-        int64_t job = pool->next(pool->context);
+        int64_t job = take_job(pool, &pool->is_second[i]);
         if (job < 0) {
-            pool->no_more = job != CS_JOB_LATER || pool->n_running == 0;
             break;
         }
         cs_status st = cs__child_start(child, pool->children, pool->n_workers, pool->job, pool->context, job,
@@ -85,6 +105,12 @@ static void report(struct pool *pool, struct cs__child *child, bool timed_out)
         end = cs__child_judge(child, &record, &err);
     }
     pool->n_running--;
+    if (end == CS_JOB_DIED && !pool->is_second[child - pool->children]) {
+        CS_GROW(pool->again, pool->n_again, pool->cap_again);
+        pool->again[pool->n_again++] = child->job;
+        cs__child_release(child);
+        return;
+    }
     if (!pool->done(pool->context, child->job, end, record, end == CS_JOB_DONE ? NULL : &err)) {
         pool->no_more = true;
     }
@@ -153,11 +179,17 @@ cs_status cs_pool_run(const struct cs_pool_options *options, cs_job_fn job, cs_j
     if (options->remote) {
         return cs__remote_run(options, job, next, done, context, err);
     }
-    struct pool pool = {options, job, next, done, context, options->n_workers, NULL, 0, false, 0};
+    struct pool pool = {.options = options,
+                        .job = job,
+                        .next = next,
+                        .done = done,
+                        .context = context,
+                        .n_workers = options->n_workers};
     if (pool.n_workers <= 0) {
         pool.n_workers = cs_pool_n_processors();
     }
     pool.children = cs_calloc((size_t)pool.n_workers, sizeof *pool.children);
+    pool.is_second = cs_calloc((size_t)pool.n_workers, sizeof *pool.is_second);
     struct pollfd *fds = cs_calloc(2 * (size_t)pool.n_workers, sizeof *fds);
     if (options->time_limit_s > 0) {
         pool.end_s = now_s() + options->time_limit_s;
@@ -181,6 +213,8 @@ cs_status cs_pool_run(const struct cs_pool_options *options, cs_job_fn job, cs_j
 out:
     end_all(&pool);
     cs_free(pool.children);
+    cs_free(pool.is_second);
+    cs_free(pool.again);
     cs_free(fds);
     return st;
 }

@@ -194,18 +194,6 @@ static void take_frame(struct run *run, const struct cs_frame *frame)
     }
 }
 
-static void lose_all(struct run *run)
-{
-    for (int32_t i = 0; i < run->remote->n_workers; i++) {
-        struct worker *worker = &run->remote->workers[i];
-        bool was_busy = worker->state == STATE_BUSY;
-        worker->state = STATE_GONE;
-        if (was_busy) {
-            lose_job(run, worker);
-        }
-    }
-}
-
 static bool any_left(const struct cs_remote *remote)
 {
     bool any = false;
@@ -295,7 +283,8 @@ cs_status cs__remote_run(const struct cs_pool_options *options, cs_job_fn job, c
             break;
         }
         if (!cs_frame_read(run.remote->fd, TICK_MS, &frame, run.remote->data, &is_there)) {
-            lose_all(&run);
+            st = cs_err_set(err, CS_E_INTERRUPTED, CS_NOLOC, "the bridge to the workers is gone");
+            goto out; /* a launcher has ended it: that is to stop, and what is known is to be kept */
         } else if (is_there) {
             take_frame(&run, &frame);
         }

@@ -66,6 +66,9 @@ struct cs_ranked {
     int32_t algorithm_set; /* cs_study_algorithm_set; 0 unless results were merged */
 };
 
+/** The rule of candidates whose workers died, with the outcome failed. */
+#define CS_RULE_DIED "died"
+
 /** Why candidates fell away, counted. */
 struct cs_reason {
     enum cs_outcome outcome; /* oom, rejected or failed */

@@ -18,7 +18,8 @@
 enum cs_job_end {
     CS_JOB_DONE,   /* the worker function returned CS_OK; the record is valid */
     CS_JOB_FAILED, /* it returned an error (in err) */
-    CS_JOB_DIED,   /* the child was killed or exited early: signal or exit status and its last words in err */
+    CS_JOB_DIED,   /* the child was killed or exited early, twice: signal or exit status and its last words in
+                      err */
     CS_JOB_TIMEOUT
 };
 
@@ -48,7 +49,8 @@ struct cs_pool_options {
  *  reported. The caller's standard streams are flushed before each fork; a child's standard output and error
  *  go to its last words, never to the terminal, and it is a
  *  process group of its own (the terminal's Ctrl-C reaches the parent only) that dies with its parent.
- * CS_E_IO when processes or pipes cannot be had, CS_E_INTERRUPTED after *stop, CS_E_TIMEOUT after
+ * CS_E_IO when processes or pipes cannot be had, CS_E_INTERRUPTED after *stop
+ * and when the bridge to workers elsewhere is gone, CS_E_TIMEOUT after
  * time_limit_s. */
 CS_MUST_CHECK cs_status cs_pool_run(const struct cs_pool_options *options, cs_job_fn job, cs_job_next_fn next,
                                     cs_job_done_fn done, void *context, struct cs_err *err);
