@@ -216,6 +216,13 @@ static void pin_list(struct cs_study *study, struct cs_strategy *pinned, enum cs
     axis->choices[0] = (struct cs_list_choice){.list = *cs_key_list(pinned, list)};
 }
 
+/* Did --set give the key another value? Two words of one command line have no order. */
+static bool is_contradicted(const struct cs_axis *axis, int32_t value)
+{
+    return axis->kind == CS_AXIS_PINNED && axis->loc.file && strcmp(axis->loc.file, CS__COMMAND_LINE) == 0 &&
+           axis->values[0] != value;
+}
+
 cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -235,11 +242,18 @@ cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *
     for (int32_t key = 0; key < CS_N_KEYS; key++) {
         if (mask & (UINT32_C(1) << key)) {
             struct cs_axis *axis = &study->axes[key];
+            int32_t value = key == CS_KEY_OP && has_item(text, "op=dp")
+                                ? CS_VALUE_ALL_DP
+                                : cs_key_get(&pinned, (enum cs_key)key);
+            if (is_contradicted(axis, value)) {
+                st = cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
+                                "--strategy and --set strategy.%s give '%s' two values: say it once",
+                                cs_strategy_keys[key], cs_strategy_keys[key]);
+                goto out;
+            }
             *axis = (struct cs_axis){.kind = CS_AXIS_PINNED, .loc = CS__COMMAND_LINE_LOC, .n = 1};
             axis->values = CS_ARENA_NEW(&study->arena, int32_t, 1);
-            axis->values[0] = key == CS_KEY_OP && has_item(text, "op=dp")
-                                  ? CS_VALUE_ALL_DP
-                                  : cs_key_get(&pinned, (enum cs_key)key);
+            axis->values[0] = value;
         }
     }
     for (int32_t list = 0; list < CS_N_LISTS; list++) {

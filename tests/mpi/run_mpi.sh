@@ -79,7 +79,10 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
     [ ! -s stopped.json ] || break
     sleep 0.5
 done
-grep -q '"end": "interrupted"' stopped.json && [ "$(tail -c 2 stopped.json)" = '}' ] ||
-    { echo 'stopped: no results'; cat stopped.txt; exit 1; }
+if ! grep -q '"end": "interrupted"' stopped.json || [ "$(tail -c 2 stopped.json)" != '}' ]; then
+    echo 'stopped: no results'
+    cat stopped.txt
+    exit 1
+fi
 echo 'stopped: the results so far'
 exit 0
