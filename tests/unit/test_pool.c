@@ -311,7 +311,7 @@ END_TEST
 static _Noreturn void play_bridge(int fd, int64_t good, bool returns)
 {
     static char data[CS_FRAME_BYTES_MAX];
-    static char answer[sizeof(struct cs_err) + sizeof(struct record)];
+    static _Alignas(16) char answer[CS_FRAME_RECORD_AT + sizeof(struct record)];
     struct cs_frame frame = {.kind = CS_FRAME_SIZE, .job = 2};
     bool is_there;
     int64_t n_done = 0;
@@ -327,7 +327,7 @@ static _Noreturn void play_bridge(int fd, int64_t good, bool returns)
             (void)cs_frame_write(fd, &frame, NULL);
             frame = (struct cs_frame){.kind = CS_FRAME_HELLO, .job = HASH};
         } else {
-            struct record *record = (struct record *)(void *)(answer + sizeof(struct cs_err));
+            struct record *record = (struct record *)(void *)(answer + CS_FRAME_RECORD_AT);
             record->value = frame.job * frame.job;
             frame.kind = CS_FRAME_RESULT;
             frame.end = CS_JOB_DONE;

@@ -22,9 +22,9 @@ void __gcov_dump(void);
 #define dump_counters() ((void)0)
 #endif
 
-/* The answer of a child: this, then the record. */
+/* The answer of a child: this, then the record, aligned for any type. */
 struct header {
-    cs_status status;
+    _Alignas(16) cs_status status;
     struct cs_err err;
 };
 

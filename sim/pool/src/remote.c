@@ -158,15 +158,15 @@ static void take_result(struct run *run, struct worker *worker, const struct cs_
     struct cs_err err = {0};
     const char *data = run->remote->data;
     bool is_done = frame->end == CS_JOB_DONE;
-    size_t bytes = sizeof err + (is_done ? run->options->record_bytes : 0);
+    size_t bytes = CS_FRAME_RECORD_AT + (is_done ? run->options->record_bytes : 0);
     if (worker->state != STATE_BUSY || frame->job != worker->job || frame->bytes != bytes) {
         return; /* of a run before: its job was given up */
     }
     memcpy(&err, data, sizeof err);
     worker->state = STATE_IDLE;
     run->n_running--;
-    if (!run->done(run->context, frame->job, (enum cs_job_end)frame->end, is_done ? data + sizeof err : NULL,
-                   is_done ? NULL : &err)) {
+    if (!run->done(run->context, frame->job, (enum cs_job_end)frame->end,
+                   is_done ? data + CS_FRAME_RECORD_AT : NULL, is_done ? NULL : &err)) {
         run->no_more = true;
     }
 }
@@ -323,13 +323,13 @@ static bool send_result(void *context, int64_t job, enum cs_job_end end, const v
                         const struct cs_err *err)
 {
     struct served *served = context;
-    size_t bytes = sizeof *err + (record ? served->record_bytes : 0);
+    size_t bytes = CS_FRAME_RECORD_AT + (record ? served->record_bytes : 0);
     char *data = cs_calloc(1, bytes);
     if (err) {
         memcpy(data, err, sizeof *err);
     }
     if (record) {
-        memcpy(data + sizeof *err, record, served->record_bytes);
+        memcpy(data + CS_FRAME_RECORD_AT, record, served->record_bytes);
     }
     struct cs_frame frame = {
         .kind = CS_FRAME_RESULT, .job = job, .end = (int32_t)end, .bytes = (uint32_t)bytes};

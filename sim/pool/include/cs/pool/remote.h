@@ -17,7 +17,8 @@ enum cs_frame_kind {
     CS_FRAME_SIZE,   /* bridge to driver, first: `job` workers, 0 .. job - 1 */
     CS_FRAME_HELLO,  /* worker to driver: `job` is the hash of its inputs */
     CS_FRAME_JOB,    /* driver to worker */
-    CS_FRAME_RESULT, /* worker to driver: `end`; struct cs_err, then the record when done */
+    CS_FRAME_RESULT, /* worker to driver: `end`; struct cs_err, then, when done, the record at
+                        CS_FRAME_RECORD_AT */
     CS_FRAME_LOST    /* bridge to driver: the job in flight is lost; `end` 0: the worker begins again with a
                         HELLO, else it is gone */
 };
@@ -30,6 +31,8 @@ struct cs_frame {
     uint32_t bytes;
 };
 #define CS_FRAME_BYTES_MAX (1u << 20)
+/** Aligned for any type, as the frame's bytes are. */
+#define CS_FRAME_RECORD_AT ((sizeof(struct cs_err) + 15) / 16 * 16)
 
 /** Write a frame and its bytes, all of it; read one (`data` has room for CS_FRAME_BYTES_MAX).
  *  false: the other side is gone. A read before the end of `wait_ms` without a frame: *is_there false. */
