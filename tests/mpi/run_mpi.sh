@@ -69,8 +69,9 @@ if is_running $pid; then
 fi
 compare silent
 
-# Ctrl-C: the results so far are written whole. mpirun passes it on as it likes, and kills a second later.
-mpirun --oversubscribe -n 3 "$bridge" "$@" --set strategy.mp=auto --json stopped.json >stopped.txt 2>&1 &
+# Ctrl-C: the results so far are written whole, of a search that takes minutes. mpirun passes it on as it likes, and
+# kills a second later.
+mpirun --oversubscribe -n 3 "$bridge" "$@" --fidelity full --set strategy.mp=auto --json stopped.json >stopped.txt 2>&1 &
 pid=$!
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     [ -z "$(worker_1 $pid 2>/dev/null)" ] || break # a worker has a strategy at hand
@@ -82,8 +83,7 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
     [ ! -s stopped.json ] || break
     sleep 0.5
 done
-grep -q '"end": "finished"' stopped.json && echo "the search was over before it could be stopped"
-if ! grep -Eq '"end": "(interrupted|finished)"' stopped.json || [ "$(tail -c 2 stopped.json)" != '}' ]; then
+if ! grep -q '"end": "interrupted"' stopped.json || [ "$(tail -c 2 stopped.json)" != '}' ]; then
     echo 'stopped: no results'
     cat stopped.txt
     exit 1
