@@ -28,6 +28,22 @@ static void whole_init(struct whole *whole, const struct cs_model *model, int64_
                                          .causal_frac = 1.0};
 }
 
+typedef int64_t (*count_fn)(const struct whole *whole, const struct cs_segment *segment);
+
+/* The sum over a model's segments, each as often as it runs. */
+static int64_t count(const struct cs_model *model, count_fn of_segment)
+{
+    struct whole whole;
+    int64_t n = 0;
+    whole_init(&whole, model, 1);
+    for (int32_t i = 0; i < whole.graph.n_runs; i++) {
+        const struct cs_run_of *run = &whole.graph.runs[i];
+        n += run->count * of_segment(&whole, &whole.graph.segments[run->segment]);
+    }
+    cs_arena_release(&whole.arena);
+    return n;
+}
+
 static int64_t segment_params(const struct whole *whole, const struct cs_segment *segment)
 {
     const struct cs_layout layout = {0};
@@ -56,15 +72,7 @@ double cs__model_params_estimate(const struct cs_model *m)
 
 int64_t cs_model_trained_params(const struct cs_model *model)
 {
-    struct whole whole;
-    int64_t n = 0;
-    whole_init(&whole, model, 1);
-    for (int32_t i = 0; i < whole.graph.n_runs; i++) {
-        const struct cs_run_of *run = &whole.graph.runs[i];
-        n += run->count * segment_params(&whole, &whole.graph.segments[run->segment]);
-    }
-    cs_arena_release(&whole.arena);
-    return n;
+    return count(model, segment_params);
 }
 
 static int64_t segment_expert_params(const struct whole *whole, const struct cs_segment *segment)
@@ -87,32 +95,23 @@ static int64_t segment_expert_params(const struct whole *whole, const struct cs_
 
 int64_t cs__model_expert_params(const struct cs_model *model)
 {
-    struct whole whole;
+    return count(model, segment_expert_params);
+}
+
+static int64_t segment_n_tensors(const struct whole *whole, const struct cs_segment *segment)
+{
+    (void)whole;
     int64_t n = 0;
-    whole_init(&whole, model, 1);
-    for (int32_t i = 0; i < whole.graph.n_runs; i++) {
-        const struct cs_run_of *run = &whole.graph.runs[i];
-        n += run->count * segment_expert_params(&whole, &whole.graph.segments[run->segment]);
+    for (int32_t t = 0; t < segment->n_tensors; t++) {
+        const struct cs_tensor *tensor = &segment->tensors[t];
+        n += tensor->param && !tensor->tied && !tensor->shared;
     }
-    cs_arena_release(&whole.arena);
     return n;
 }
 
 int32_t cs__model_n_tensors(const struct cs_model *model)
 {
-    struct whole whole;
-    int32_t n = 0;
-    whole_init(&whole, model, 1);
-    for (int32_t i = 0; i < whole.graph.n_runs; i++) {
-        const struct cs_run_of *run = &whole.graph.runs[i];
-        const struct cs_segment *segment = &whole.graph.segments[run->segment];
-        for (int32_t t = 0; t < segment->n_tensors; t++) {
-            const struct cs_tensor *tensor = &segment->tensors[t];
-            n += tensor->param && !tensor->tied && !tensor->shared ? run->count : 0;
-        }
-    }
-    cs_arena_release(&whole.arena);
-    return n;
+    return (int32_t)count(model, segment_n_tensors);
 }
 
 static int64_t segment_matrices(const struct whole *whole, const struct cs_segment *segment)
@@ -133,15 +132,7 @@ static int64_t segment_matrices(const struct whole *whole, const struct cs_segme
 
 int64_t cs__model_plain_params(const struct cs_model *model)
 {
-    struct whole whole;
-    int64_t n = cs_model_trained_params(model);
-    whole_init(&whole, model, 1);
-    for (int32_t i = 0; i < whole.graph.n_runs; i++) {
-        const struct cs_run_of *run = &whole.graph.runs[i];
-        n -= run->count * segment_matrices(&whole, &whole.graph.segments[run->segment]);
-    }
-    cs_arena_release(&whole.arena);
-    return n;
+    return cs_model_trained_params(model) - count(model, segment_matrices);
 }
 
 int64_t cs_model_params(const struct cs_model *model)
