@@ -59,5 +59,5 @@ const struct cs__fit_rule cs__software_rules[CS_N_SOFTWARE_FIGURES] = {
     [CS_SOFTWARE_ATTENTION_TIME] = {"attention_time", 0.4, 4.0, 1.0, 0.3, {0}},
     [CS_SOFTWARE_HOST_LAUNCH] = {"host_launch", 0.3, 3.0, 1.0, 0.4, {0}},
     [CS_SOFTWARE_COLLECTIVE_TIME] = {"collective_time", 0.4, 3.0, 1.0, 0.2, {0}},
-    [CS_SOFTWARE_STEP_OVERHEAD] = {"step_overhead", 0.0, 0.3, 0.0, 0.01, {0}},
+    [CS_SOFTWARE_STEP_OVERHEAD] = {"step_overhead", 0.0, 0.3, 0.0, 0.05, {0}},
 };

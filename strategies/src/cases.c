@@ -248,6 +248,11 @@ static void read_flags(struct reader *r)
     t->scatter_messages = software->scatter_messages;
     t->blocking_sends = software->blocking_sends;
     t->separate_casts = software->separate_casts;
+    if (says(r, "notes", "flags:")) { /* a program that fuses these by flag, and a source that lists flags */
+        t->separate_norms = !says(r, "notes", "use-fused-rmsnorm");
+        t->separate_rope = !says(r, "notes", "use-fused-rotary-pos-emb");
+        t->fused_glu = says(r, "notes", "use-fused-swiglu");
+    }
     t->clip_gradient = true;
     t->optimizer = CS_OPT_ADAMW;
     bool fused = software->overlap_tensor_parallel || strcmp(text(r, "fused_tp_comm"), "y") == 0;

@@ -51,6 +51,7 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
                                           "blocking_sends",
                                           "overlap_tensor_parallel",
                                           "blocking_launches",
+                                          "graph_launches",
                                           "separate_casts",
                                           "gpt_dropout",
                                           "vocab",
@@ -84,6 +85,7 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     CS_TRY(cs_yaml_opt_bool(map, "blocking_sends", &s->blocking_sends, err));
     CS_TRY(cs_yaml_opt_bool(map, "overlap_tensor_parallel", &s->overlap_tensor_parallel, err));
     CS_TRY(cs_yaml_opt_bool(map, "blocking_launches", &s->blocking_launches, err));
+    CS_TRY(cs_yaml_opt_bool(map, "graph_launches", &s->graph_launches, err));
     CS_TRY(cs_yaml_opt_bool(map, "separate_casts", &s->separate_casts, err));
     CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab", 1, 1 << 24, &s->vocab, err));
@@ -178,13 +180,14 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
         (void)fprintf(stream,
                       "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
                       "    scatter_messages: %s\n    blocking_sends: %s\n    overlap_tensor_parallel: %s\n"
-                      "    blocking_launches: %s\n    separate_casts: %s\n    gpt_dropout: %g\n    vocab: "
+                      "    blocking_launches: %s\n    graph_launches: %s\n    separate_casts: %s\n    "
+                      "gpt_dropout: %g\n    vocab: "
                       "%lld\n    vocab_multiple: "
                       "%lld\n    figures:\n",
                       word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients),
                       word(s->scatter_messages), word(s->blocking_sends), word(s->overlap_tensor_parallel),
-                      word(s->blocking_launches), word(s->separate_casts), s->gpt_dropout_frac,
-                      (long long)s->vocab, (long long)s->vocab_multiple);
+                      word(s->blocking_launches), word(s->graph_launches), word(s->separate_casts),
+                      s->gpt_dropout_frac, (long long)s->vocab, (long long)s->vocab_multiple);
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
             bool seconds = f == CS_SOFTWARE_STEP_OVERHEAD;
             (void)fprintf(stream, "      %s: {value: %.4g%s, source: ", cs_software_figure_keys[f],
@@ -207,5 +210,5 @@ void cs_software_apply(const struct cs_software *software, struct cs_chip *chip)
         chip->opkind_memory_frac[k] /= time * (pointwise ? traffic : 1);
     }
     chip->launches_block = software->blocking_launches;
-    chip->host_launch_s *= software->figure[CS_SOFTWARE_HOST_LAUNCH];
+    chip->host_launch_s *= software->graph_launches ? 0 : software->figure[CS_SOFTWARE_HOST_LAUNCH];
 }

@@ -37,10 +37,11 @@ out:
 
 static cs_status read_training(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
-    static const char *const allowed[] = {"global_batch",    "seq_length",         "dtype",
-                                          "gradient_dtype",  "optimizer",          "gradient_bucket",
-                                          "clip_gradient",   "flash_attention",    "host_bandwidth",
-                                          "gradient_fusion", "gradient_fp32_sync", NULL};
+    static const char *const allowed[] = {"global_batch",         "seq_length",         "dtype",
+                                          "gradient_dtype",       "optimizer",          "gradient_bucket",
+                                          "clip_gradient",        "flash_attention",    "host_bandwidth",
+                                          "gradient_fusion",      "gradient_fp32_sync", "fused_rmsnorm",
+                                          "fused_rotary_pos_emb", "fused_swiglu",       NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     const struct cs_yaml_node *node = NULL;
@@ -224,6 +225,22 @@ static double slowest_host_link(const struct cs_platform *platform)
     return platform->n_devices > 0 ? slowest_bytes_per_s : 0;
 }
 
+/* Which of a layer's pointwise operators are one kernel, by MindSpeed's words (--use-fused-rmsnorm, ...). */
+static cs_status read_fused(struct cs_training *training, const struct cs_yaml_node *block,
+                            struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    bool norms = !training->separate_norms;
+    bool rope = !training->separate_rope;
+    CS_TRY(cs_yaml_opt_bool(block, "fused_rmsnorm", &norms, err));
+    CS_TRY(cs_yaml_opt_bool(block, "fused_rotary_pos_emb", &rope, err));
+    CS_TRY(cs_yaml_opt_bool(block, "fused_swiglu", &training->fused_glu, err));
+    training->separate_norms = !norms;
+    training->separate_rope = !rope;
+out:
+    return st;
+}
+
 static cs_status load_parts(struct cs_study *study, const struct cs_study_source *source,
                             const struct cs_yaml_node *root, struct cs_err *err)
 {
@@ -244,6 +261,7 @@ static cs_status load_parts(struct cs_study *study, const struct cs_study_source
                                 &study->training.host_bytes_per_s, err));
     CS_TRY(cs_yaml_opt_bool(cs_yaml_get(root, "training"), "flash_attention",
                             &study->training.flash_attention, err));
+    CS_TRY(read_fused(&study->training, cs_yaml_get(root, "training"), err));
 out:
     return st;
 }

@@ -72,13 +72,16 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
     (void)cs__builder_stream(builder, CS_LANE_COMPUTE);
     cs__graph_build(&builder->graph, &builder->trace->arena, model,
                     (int64_t)strategy->micro_batch * strategy->dp, training->seq_length,
-                    training->flash_attention);
+                    (struct cs_graph_fused){training->flash_attention, training->fused_glu});
     cs__pipeline_init(&builder->pipeline, strategy, cs_strategy_micro_batches(strategy, training));
     cs__sharding_init(&builder->sharding, &builder->graph, strategy);
     builder->costing = (struct cs_costing){.sharding = &builder->sharding,
                                            .dtype = cs__storage_dtype(training),
                                            .product_dtype = training->dtype,
                                            .separate_casts = training->separate_casts,
+                                           .separate_norms = training->separate_norms,
+                                           .separate_rope = training->separate_rope,
+                                           .fused_glu = training->fused_glu,
                                            .gradient_dtype = training->gradient_dtype};
     cs__builder_set_part(builder, 0);
 }

@@ -245,6 +245,35 @@ static int64_t own_bytes(const struct cs_costing *costing, const struct cs_segme
     return bytes;
 }
 
+/* What a chain of elementary kernels reads and writes, to the same in one kernel: counted by tensor with two
+ * bytes an element, four where it computes in fp32. */
+struct chain {
+    double traffic_ratio[2]; /* forward, backward */
+    int32_t n_kernels[2];
+};
+
+/* x.float(), pow(2), mean, x * rsqrt, to the tensors' type, * gain: 36 bytes an element instead of 4, and
+ * backward 84 instead of 6. */
+static const struct chain norm_chain = {{9.0, 14.0}, {8, 14}};
+/* x * cos + (cat(-x2, x1)) * sin: product, negation, concatenation, product, sum: 20 bytes instead of 4, and
+ * as many backward; of queries and of keys. */
+static const struct chain rope_chain = {{5.0, 5.0}, {10, 10}};
+
+static void as_chain(const struct cs_costing *costing, const struct cs_node *node, enum cs_pass pass,
+                     struct cs_op_cost *cost)
+{
+    const struct chain *chain = node->chain == CS_CHAIN_NORM && costing->separate_norms  ? &norm_chain
+                                : node->chain == CS_CHAIN_ROPE && costing->separate_rope ? &rope_chain
+                                                                                         : NULL;
+    if (chain) {
+        cost->bytes *= chain->traffic_ratio[pass != CS_PASS_FORWARD];
+        cost->n_kernels = chain->n_kernels[pass != CS_PASS_FORWARD];
+    } else if (node->chain == CS_CHAIN_GATE && costing->fused_glu) {
+        cost->bytes = 0; /* the kernel of the product does it */
+        cost->n_kernels = 0;
+    }
+}
+
 static struct cs_op_cost pointwise_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                         const struct cs_node *node, const struct cs_space *space,
                                         enum cs_pass pass)
@@ -269,6 +298,7 @@ static struct cs_op_cost pointwise_cost(const struct cs_costing *costing, const 
         cost.flop = node->backward_flop_per_elt * (double)elements;
         cost.bytes = (double)(out + in + par + list_bytes(costing, segment, node->save, node->n_save, space));
     }
+    as_chain(costing, node, pass, &cost);
     return cost;
 }
 

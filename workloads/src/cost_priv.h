@@ -19,7 +19,8 @@ struct cs_costing {
     enum cs_dtype product_dtype; /* of layers' products with parameters: fp8 when trained in it */
     enum cs_dtype gradient_dtype;
     bool separate_casts; /* operands of products are cast to product_dtype by kernels of their own */
-    double causal_frac;  /* share of queries times keys that a fused kernel works on */
+    bool separate_norms, separate_rope, fused_glu;
+    double causal_frac; /* share of queries times keys that a fused kernel works on */
 };
 
 /** Type in which weights and activations are held: bf16 under fp8 training, whose products alone are fp8. */

@@ -27,6 +27,7 @@ static void add_qkv(struct cs_build *b, uint8_t x, uint8_t qkv[3])
         return;
     }
     node = cs__build_pointwise(b, "attention.rope", CS_OPKIND_ELEMENTWISE, ROPE_FLOP, ROPE_FLOP);
+    node->chain = CS_CHAIN_ROPE;
     for (int i = 0; i < 2; i++) {
         int8_t heads = i == 0 ? b->heads : b->kv_heads;
         cs__node_in(node, qkv[i]);
@@ -79,6 +80,7 @@ static void add_latent_qkv(struct cs_build *b, uint8_t x, uint8_t qkv[3])
     cs__node_out(node, qkv[2]);
 
     node = cs__build_pointwise(b, "attention.rope", CS_OPKIND_ELEMENTWISE, ROPE_FLOP, ROPE_FLOP);
+    node->chain = CS_CHAIN_ROPE;
     cs__node_in(node, qkv[0]);
     cs__node_in(node, k_nope);
     cs__node_in(node, k_rope);

@@ -37,13 +37,16 @@ static uint8_t add_gated(struct cs_build *b, uint8_t x, const struct gated *g)
     cs__node_out(node, activated);
     cs__node_save(node, half[0]);
     node->selective = CS_SEL_DROP;
+    node->chain = CS_CHAIN_GATE;
 
     uint8_t product = cs__segment_tensor(segment, "product", g->inner);
     node = cs__build_pointwise(b, g->mul, CS_OPKIND_ELEMENTWISE, 1.0, 2.0);
     cs__node_in(node, activated);
     cs__node_in(node, half[1]);
     cs__node_out(node, product);
-    cs__node_save(node, activated);
+    if (!b->fused_glu) {
+        cs__node_save(node, activated);
+    }
     cs__node_save(node, half[1]);
     node->selective = CS_SEL_DROP;
     return product;

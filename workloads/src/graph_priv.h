@@ -66,6 +66,15 @@ enum cs_selective {
 enum cs_exchange { CS_EXCHANGE_NONE, CS_EXCHANGE_OUTPUT, CS_EXCHANGE_INPUT };
 
 #define CS_NODE_IO_MAX 6
+/** A pointwise operator that is a chain of elementary kernels where nothing fuses it. */
+enum cs_chain {
+    CS_CHAIN_NONE,
+    CS_CHAIN_NORM,
+    CS_CHAIN_ROPE,
+    CS_CHAIN_GATE /* a gated MLP's activation: no kernel of its own where it is fused with the product behind
+                   */
+};
+
 struct cs_node {
     const char *label;
     enum cs_node_work work;
@@ -78,6 +87,7 @@ struct cs_node {
     bool attention;                 /* where context parallelism meets */
     bool replicated_experts;        /* the axis of experts is whole on every rank (router) */
     enum cs_exchange exchange;
+    enum cs_chain chain;
     double forward_flop_per_elt, backward_flop_per_elt; /* POINTWISE: vector arithmetic per output element */
     enum cs_selective selective;
     bool no_backward; /* nothing to do and nothing to pass on */
@@ -132,10 +142,16 @@ struct cs_graph {
     struct cs_run_of runs[CS_GRAPH_SEGMENTS_MAX];
 };
 
+/** Kernels that are one, and so keep less for the backward pass. */
+struct cs_graph_fused {
+    bool attention;
+    bool glu; /* activation and product of a gated MLP */
+};
+
 /** Build the graph of a model for `batch` sequences of `seq_length` tokens (global sizes: what all
  * ranks process at once). Cannot fail for a model that cs_model_load accepted. */
 void cs__graph_build(struct cs_graph *graph, struct cs_arena *arena, const struct cs_model *model,
-                     int64_t batch, int64_t seq_length, bool flash_attention);
+                     int64_t batch, int64_t seq_length, struct cs_graph_fused fused);
 
 /** Does a layer of the model have anything that selective recomputation runs again? Scores and softmax of
  *  attention that is not fused, and the activation of gated products, which those of experts always are. */

@@ -29,6 +29,7 @@ uint8_t cs__build_norm(struct cs_build *b, const char *label, uint8_t x, const c
     uint8_t out = cs__segment_tensor(b->segment, out_name, axes);
     struct cs_node *node =
         cs__build_pointwise(b, label, CS_OPKIND_NORM, NORM_FORWARD_FLOP, NORM_BACKWARD_FLOP);
+    node->chain = b->model->norm == CS_NORM_RMS ? CS_CHAIN_NORM : CS_CHAIN_NONE;
     cs__node_in(node, x);
     cs__node_out(node, out);
     cs__node_save(node, x);
@@ -272,14 +273,14 @@ static void add_axes(struct cs_build *b, int64_t n_tokens)
 }
 
 void cs__graph_build(struct cs_graph *graph, struct cs_arena *arena, const struct cs_model *model,
-                     int64_t batch, int64_t seq_length, bool flash_attention)
+                     int64_t batch, int64_t seq_length, struct cs_graph_fused fused)
 {
     *graph = (struct cs_graph){.arena = arena};
     if (model->image > 0) {
         cs__graph_resnet(graph, model, batch);
         return;
     }
-    struct cs_build b = {.graph = graph, .model = model, .flash = flash_attention};
+    struct cs_build b = {.graph = graph, .model = model, .flash = fused.attention, .fused_glu = fused.glu};
     b.batch = (int8_t)cs__graph_axis(graph, "batch", batch, CS_AXIS_BATCH);
     b.seq = (int8_t)cs__graph_axis(graph, "sequence", seq_length, CS_AXIS_SEQ);
     b.keys = (int8_t)cs__graph_axis(graph, "keys", seq_length, CS_AXIS_PLAIN);

@@ -37,6 +37,7 @@ struct cs_software {
     bool blocking_sends;                  /* likewise */
     bool overlap_tensor_parallel;         /* sequence parallel, its communication fused with the products */
     bool blocking_launches;               /* the host waits for each kernel (CUDA_LAUNCH_BLOCKING=1) */
+    bool graph_launches;                  /* the device launches the kernels of a whole graph by itself */
     bool separate_casts;                  /* fp8: operands are cast by kernels of their own */
     double gpt_dropout_frac;              /* of its GPT runs */
     int64_t vocab;                        /* of runs that do not state one */

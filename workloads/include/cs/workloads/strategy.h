@@ -34,8 +34,14 @@ struct cs_training {
     bool scatter_messages; /* what all mp ranks hold alike goes to the next stage in mp parts and is gathered
                               there (Narayanan et al., arXiv 2104.04473, section 4.1) */
     bool separate_casts;   /* fp8: operands are cast by kernels of their own, not by those that make them */
-    bool blocking_sends;   /* a stage computes on when its message has arrived, not beside it (Megatron-LM
-                              without overlapped point-to-point communication) */
+    /* Which of a layer's pointwise operators are one kernel each; by default norms and rotary embeddings.
+     * What is not fused is a chain of elementary kernels, each reading and writing memory
+     * (workloads/src/cost.c). */
+    bool separate_norms;
+    bool separate_rope;
+    bool fused_glu; /* activation and product of a gated MLP; keeps its inputs alone for the backward pass */
+    bool blocking_sends; /* a stage computes on when its message has arrived, not beside it (Megatron-LM
+                            without overlapped point-to-point communication) */
 };
 
 enum cs_schedule {
