@@ -411,20 +411,24 @@ out:
 cs_status cs_cases_load(struct cs_cases *cases, const char *path, const struct cs_softwares *softwares,
                         struct cs_err *err)
 {
-    static const char *const needed[] = {
-        "id", "hardware",    "n_devices",    "layers",  "hidden",           "heads", "dp", "tp",
-        "pp", "micro_batch", "global_batch", "seq_len", "iteration_seconds"};
+    static const char *const needed[] = {"id",
+                                         "hardware",
+                                         "n_devices",
+                                         "layers",
+                                         "hidden",
+                                         "heads",
+                                         "dp",
+                                         "tp",
+                                         "pp",
+                                         "micro_batch",
+                                         "global_batch",
+                                         "seq_len",
+                                         "iteration_seconds",
+                                         NULL};
     cs_status st = CS_OK;
     struct cs__csv csv = {0};
     *cases = (struct cs_cases){0};
-    CS_TRY(cs__csv_load(&csv, path, err));
-    for (int32_t i = 0; i < CS_COUNT(needed); i++) {
-        if (cs__csv_column(&csv, needed[i]) < 0) {
-            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no column '%s'",
-                            needed[i]);
-            goto out;
-        }
-    }
+    CS_TRY(cs__csv_open(&csv, path, needed, err));
     if (csv.n_rows > CS_CASES_MAX) {
         st = cs_err_set(err, CS_E_LIMIT, (struct cs_loc){path, 0, 0}, "more than %d rows", CS_CASES_MAX);
         goto out;
@@ -453,8 +457,9 @@ void cs_cases_release(struct cs_cases *cases)
 cs_status cs_cases_doubt(struct cs_cases *cases, const char *path, struct cs_err *err)
 {
     cs_status st = CS_OK;
+    static const char *const needed[] = {"id", "reason", NULL};
     struct cs__csv csv = {0};
-    CS_TRY(cs__csv_load(&csv, path, err));
+    CS_TRY(cs__csv_open(&csv, path, needed, err));
     for (int32_t i = 0; i < csv.n_rows; i++) {
         const char *id = cs__csv_text(&csv, i, "id");
         const char *reason = cs__csv_text(&csv, i, "reason");

@@ -101,6 +101,21 @@ out:
     return st;
 }
 
+cs_status cs__csv_open(struct cs__csv *csv, const char *path, const char *const *needed, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    CS_TRY(cs__csv_load(csv, path, err));
+    for (int32_t i = 0; needed[i]; i++) {
+        if (cs__csv_column(csv, needed[i]) < 0) {
+            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no column '%s'",
+                            needed[i]);
+            goto out;
+        }
+    }
+out:
+    return st;
+}
+
 void cs__csv_release(struct cs__csv *csv)
 {
     cs_free(csv->text);

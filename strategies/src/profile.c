@@ -32,23 +32,17 @@ out:
 
 cs_status cs__profile_steps(struct cs_profile *profile, const char *path, struct cs_err *err)
 {
-    static const char *const columns[] = {"Computing", "Communication(Not Overlapped)", "Overlapped",
-                                          "Communication", "Free"};
+    static const char *const columns[] = {
+        "Computing", "Communication(Not Overlapped)", "Overlapped", "Communication", "Free", NULL};
+    enum { N_COLUMNS = CS_COUNT(columns) - 1 };
     cs_status st = CS_OK;
     struct cs__csv csv = {0};
     struct cs_profile_step sum = {0};
-    CS_TRY(cs__csv_load(&csv, path, err));
-    for (int32_t c = 0; c < CS_COUNT(columns); c++) {
-        if (cs__csv_column(&csv, columns[c]) < 0) {
-            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no column '%s'",
-                            columns[c]);
-            goto out;
-        }
-    }
+    CS_TRY(cs__csv_open(&csv, path, columns, err));
     for (int32_t r = 0; r < csv.n_rows; r++) {
-        double value_s[CS_COUNT(columns)] = {0};
+        double value_s[N_COLUMNS] = {0};
         double bubble_s = 0;
-        for (int32_t c = 0; c < CS_COUNT(columns); c++) {
+        for (int32_t c = 0; c < N_COLUMNS; c++) {
             CS_TRY(number(&csv, r, columns[c], &value_s[c], err));
         }
         if (cs__csv_column(&csv, "Bubble") >= 0) {

@@ -286,18 +286,12 @@ static void merge(struct cs_profile *profile)
 
 cs_status cs__profile_kernels(struct cs_profile *profile, const char *path, struct cs_err *err)
 {
-    static const char *const needed[] = {"Type",          "Duration(us)",     "Input Shapes",
-                                         "Output Shapes", "Input Data Types", "Output Data Types"};
+    static const char *const needed[] = {
+        "Type", "Duration(us)", "Input Shapes", "Output Shapes", "Input Data Types", "Output Data Types",
+        NULL};
     cs_status st = CS_OK;
     struct cs__csv csv = {0};
-    CS_TRY(cs__csv_load(&csv, path, err));
-    for (int32_t i = 0; i < CS_COUNT(needed); i++) {
-        if (cs__csv_column(&csv, needed[i]) < 0) {
-            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no column '%s'",
-                            needed[i]);
-            goto out;
-        }
-    }
+    CS_TRY(cs__csv_open(&csv, path, needed, err));
     profile->kernels = CS_ARENA_NEW(&profile->arena, struct cs_profile_kernel, csv.n_rows + 1);
     for (int32_t r = 0; r < csv.n_rows; r++) {
         struct cs_loc loc = {path, csv.rows[r].line, 0};

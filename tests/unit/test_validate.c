@@ -249,9 +249,22 @@ START_TEST(calibration_finds_a_figure_again)
 END_TEST
 
 /* What the catalogue says of links, `fitted on collectives.csv`, comes out of the fit of collectives.csv
- * again. */
+ * again, to the digits that it has, and so does what is said to be as there. */
+static const char *const link_keys[] = {"intra_bandwidth", "intra_latency", "nic_bandwidth", "nic_latency"};
+
+static const double *server_figures(const struct cs_server *s)
+{
+    static double figures[4];
+    figures[0] = s->intra_bytes_per_s;
+    figures[1] = s->intra_latency_s;
+    figures[2] = s->nic_bytes_per_s;
+    figures[3] = s->nic_latency_s;
+    return figures;
+}
+
 START_TEST(collectives_give_the_catalogue_s_links)
 {
+    int32_t n_set = 0;
     static struct cs_link_fits fits; /* large */
     struct cs_err err = {0};
     struct cs_catalogue *catalogue = NULL;
@@ -262,14 +275,27 @@ START_TEST(collectives_give_the_catalogue_s_links)
                                     NULL, &err),
                  &err);
     ck_assert_int_eq(fits.n_rows, 178);
-    ck_assert_int_eq(fits.n, 6);
     for (int32_t i = 0; i < fits.n; i++) {
         const struct cs_link_fit *f = &fits.items[i];
-        ck_assert_double_eq_tol(f->bytes_per_s / f->catalogue_bytes_per_s, 1, 0.04);
-        ck_assert_double_eq_tol(f->latency_s / f->catalogue_latency_s, 1, 0.05);
-        ck_assert_double_lt(f->error_frac, 0.15);
+        ck_assert(f->error_frac < 0.15 || cs_link_fit_fails(f));
         ck_assert(isnan(f->held_out_frac) == (f->n_groups == 1));
     }
+    cs_collectives_apply(&fits, &bed);
+    for (int32_t s = 0; s < bed.n_servers; s++) {
+        const char *name = bed.servers[s].name;
+        const double *is = server_figures(&bed.servers[s]);
+        double fitted[4];
+        memcpy(fitted, is, sizeof fitted);
+        const double *was = server_figures(cs_catalogue_server(catalogue, name));
+        for (int32_t k = 0; k < 4; k++) {
+            const char *source = cs_catalogue_server_source(catalogue, name, link_keys[k]);
+            bool set = cs_collectives_set(&fits, name, link_keys[k]);
+            ck_assert_double_eq_tol(fitted[k] / was[k], 1, 5e-4);
+            ck_assert_msg(set || !strstr(source, "fitted on collectives.csv"), "%s %s", name, link_keys[k]);
+            n_set += set;
+        }
+    }
+    ck_assert_int_gt(n_set, 20);
     cs_testbed_release(&bed);
     cs_catalogue_free(catalogue);
 }
@@ -297,11 +323,11 @@ START_TEST(collectives_give_a_link_again)
                            bytes, bus / 1e9, kind == 2 ? "one" : "other");
         }
     }
-    cs_strbuf_addf(&text, "dgx-a100,16,2,all_reduce,1e9,10,two nodes\nabacus,8,1,all_reduce,1e9,10,x\n");
+    cs_strbuf_addf(&text, "abacus,8,1,all_reduce,1e9,10,x\n");
     write_file(cs_strbuf_str(&text));
     ck_assert_ok(cs_collectives_fit(&fits, FILE_NAME, &bed, NULL, &err), &err);
     ck_assert_int_eq(fits.n, 1);
-    ck_assert_int_eq(fits.n_foreign, 2);
+    ck_assert_int_eq(fits.n_foreign, 1);
     ck_assert_int_eq(fits.items[0].n_groups, 2);
     ck_assert_double_eq_tol(fits.items[0].bytes_per_s / bytes_per_s, 1, 0.01);
     ck_assert_double_eq_tol(fits.items[0].latency_s / latency_s, 1, 0.05);
@@ -313,6 +339,45 @@ START_TEST(collectives_give_a_link_again)
     ck_assert_int_eq(err.line, 2);
     write_file("hardware,n_devices\n");
     ck_assert_int_eq(cs_collectives_fit(&fits, FILE_NAME, &bed, NULL, &err), CS_E_INPUT);
+    ck_assert_int_eq(unlink(FILE_NAME), 0);
+    cs_strbuf_release(&text);
+    cs_testbed_release(&bed);
+    cs_catalogue_free(catalogue);
+}
+END_TEST
+
+/* Links between nodes: a tree node's worth of all-reduces by the closed form itself, with other figures; and
+ * what does not depend on where the fit starts. */
+START_TEST(collectives_give_links_between_nodes)
+{
+    static struct cs_link_fits fits; /* large */
+    static struct cs_link_fits again;
+    struct cs_err err = {0};
+    struct cs_catalogue *catalogue = NULL;
+    struct cs_testbed bed;
+    struct cs_strbuf text = {0};
+    ck_assert_ok(cs_catalogue_load(CS_TEST_SOURCE_DIR "/platforms/catalogue", &catalogue, &err), &err);
+    cs_testbed_init(&bed, catalogue);
+    cs_strbuf_addf(&text, "hardware,n_devices,n_nodes,collective,bytes,busbw_GBps,source\n");
+    /* Four nodes of one device each: a ring of 2 x 3 steps over the NICs for large messages. */
+    for (double bytes = 67108864; bytes < 9e9; bytes *= 2) {
+        double time_s = 10e-6 + 6 * (20e-6 + bytes / 4 / 18e9);
+        cs_strbuf_addf(&text, "dgx-a100,4,4,all_reduce,%.0f,%.9g,one\n", bytes, bytes * 1.5 / time_s / 1e9);
+    }
+    cs_strbuf_addf(&text, "dgx-a100,2,2,p2p write D2D (RDMA),1048576,18,two\n");
+    write_file(cs_strbuf_str(&text));
+    ck_assert_ok(cs_collectives_fit(&fits, FILE_NAME, &bed, NULL, &err), &err);
+    ck_assert_int_eq(fits.n, 1);
+    ck_assert_int_eq(fits.items[0].place, CS_LINK_BETWEEN);
+    ck_assert_int_eq(fits.items[0].n_rows, 9);
+    ck_assert_double_eq_tol(fits.items[0].bytes_per_s / 18e9, 1, 0.005);
+    ck_assert(cs_collectives_set(&fits, "dgx-a100", "nic_bandwidth"));
+    ck_assert(!cs_collectives_set(&fits, "dgx-a100", "intra_bandwidth"));
+    ck_assert(!cs_collectives_set(&fits, "vtrain-a100", "nic_bandwidth")); /* its NICs are others */
+    cs_testbed_server(&bed, "dgx-a100")->nic_bytes_per_s *= 1.1;
+    cs_testbed_server(&bed, "dgx-a100")->intra_bytes_per_s *= 0.9;
+    ck_assert_ok(cs_collectives_fit(&again, FILE_NAME, &bed, NULL, &err), &err);
+    ck_assert_double_eq_tol(again.items[0].bytes_per_s / fits.items[0].bytes_per_s, 1, 1e-4);
     ck_assert_int_eq(unlink(FILE_NAME), 0);
     cs_strbuf_release(&text);
     cs_testbed_release(&bed);
@@ -360,6 +425,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, calibration_finds_a_figure_again);
     tcase_add_test(tcase, collectives_give_the_catalogue_s_links);
     tcase_add_test(tcase, collectives_give_a_link_again);
+    tcase_add_test(tcase, collectives_give_links_between_nodes);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -223,6 +223,10 @@ int cs__calibrate_profile(int argc, char **argv)
     struct cs_profile profile = {0};
     struct cs_profile_fit fits[CS_N_OPKINDS];
     parse_args(&args, argc, argv);
+    CS_TRY(cs__check_outputs(&args.output.json, 1, &err));
+    if (args.catalogue) {
+        CS_TRY(cs__calibrated_check(args.catalogue, &err));
+    }
     CS_TRY(cs__hardware_load(&hardware, NULL, &err));
     const struct cs_chip *before = cs_catalogue_chip(hardware.catalogue, args.chip);
     if (!before) {
