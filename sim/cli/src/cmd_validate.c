@@ -16,7 +16,8 @@ enum {
     OPT_PLAIN,
     OPT_INTERVALS,
     OPT_COLLECTIVES,
-    OPT_DOUBTS
+    OPT_DOUBTS,
+    OPT_ONLY
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -55,6 +56,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_DOUBTS:
         args->doubts = arg;
+        return 0;
+    case OPT_ONLY:
+        if (!cs_calibrate_knows(arg)) {
+            argp_error(state, "no figure of the chip '%s' is fitted to runs", arg);
+        }
+        args->only = arg;
         return 0;
     case OPT_CROSS:
         args->cross_validate = true;
@@ -102,6 +109,8 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
          "Fit from so many places, drawn from what the figures are drawn to, and keep the best (1)", 0},
         {"collectives", OPT_COLLECTIVES, "FILE", 0,
          "Fit the links inside servers to measured collectives, with CASES.csv or alone", 0},
+        {"only", OPT_ONLY, "CHIP", 0,
+         "Fit the figures of this chip and its generation to their own runs, keep all others", 0},
         {"cross-validate", OPT_CROSS, NULL, 0, "Predict each group with figures fitted without it", 0},
         {0}};
     static const struct argp_child children[] = {{&cs__output_argp, 0, NULL, 0}, {0}};

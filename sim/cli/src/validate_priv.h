@@ -20,6 +20,7 @@ struct cs__validate_args {
     int32_t n_rounds;
     int32_t n_starts;
     bool cross_validate;
+    const char *only; /* calibrate: chip whose generation alone is fitted */
 };
 /** Can everything that is asked for be written? Before the minutes of simulating and fitting. */
 CS_MUST_CHECK cs_status cs__validate_check(const struct cs__validate_args *args, struct cs_err *err);
