@@ -46,11 +46,11 @@ struct cs__fit {
     struct cs_testbed *bed;
     struct cs_softwares *softwares;
     const struct cs__generation *only; /* of cases and figures in this fit, NULL = all */
-    struct cs__linear *linear;   /* one a case */
-    const struct cs_chip **chip; /* one a case: of the testbed, NULL = unknown hardware */
-    double *weight;              /* one a case */
-    double *loss;                /* one a case: of the last objective */
-    int32_t *used;               /* cases in this fit */
+    struct cs__linear *linear;         /* one a case */
+    const struct cs_chip **chip;       /* one a case: of the testbed, NULL = unknown hardware */
+    double *weight;                    /* one a case */
+    double *loss;                      /* one a case: of the last objective */
+    int32_t *used;                     /* cases in this fit */
     int32_t n_used;
     struct cs__variable variables[CS_FIT_FIGURES_MAX];
     int32_t n_variables;

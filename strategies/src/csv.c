@@ -8,6 +8,11 @@
 #define CSV_BYTES_MAX ((size_t)256 << 20)
 #define CSV_COLUMNS_MAX 512
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
 /* One field at *at: unquoted in place. @return false when a quote is not closed. */
 static bool take_field(char **at, char **field, char *end_of, int32_t *lines)
 {
@@ -32,6 +37,12 @@ static bool take_field(char **at, char **field, char *end_of, int32_t *lines)
     } else {
         while (*p && *p != ',' && *p != '\n' && *p != '\r') {
             *out++ = *p++;
+        }
+        while (out > *field && is_blank(out[-1])) { /* profilers put a tab behind a time */
+            out--;
+        }
+        while (*field < out && is_blank(**field)) {
+            (*field)++;
         }
     }
     if (*p == '\r' && p[1] == '\n') {
@@ -106,10 +117,19 @@ cs_status cs__csv_open(struct cs__csv *csv, const char *path, const char *const 
     cs_status st = CS_OK;
     CS_TRY(cs__csv_load(csv, path, err));
     for (int32_t i = 0; needed[i]; i++) {
-        if (cs__csv_column(csv, needed[i]) < 0) {
+        int32_t column = cs__csv_column(csv, needed[i]);
+        if (column < 0) {
             st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no column '%s'",
                             needed[i]);
             goto out;
+        }
+        for (int32_t k = column + 1; k < csv->n_columns; k++) {
+            if (strcmp(csv->header[k], needed[i]) == 0) {
+                st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0},
+                                "there are two columns '%s', the %d. and the %d.", needed[i], (int)column + 1,
+                                (int)k + 1);
+                goto out;
+            }
         }
     }
 out:

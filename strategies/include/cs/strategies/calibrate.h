@@ -59,8 +59,8 @@ struct cs_calibrate_options {
 
 /** Is the chip one whose figures can be fitted? */
 bool cs_calibrate_knows(const char *chip);
-/** Fit; on success the testbed's chips and the softwares hold the fitted figures. Precondition: `only` is NULL
- *  or a chip that cs_calibrate_knows. */
+/** Fit; on success the testbed's chips and the softwares hold the fitted figures. Precondition: `only` is
+ * NULL or a chip that cs_calibrate_knows. */
 CS_MUST_CHECK cs_status cs_calibrate(const struct cs_cases *cases, struct cs_testbed *bed,
                                      struct cs_softwares *softwares,
                                      const struct cs_calibrate_options *options,
