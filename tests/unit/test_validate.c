@@ -95,10 +95,18 @@ START_TEST(rows_that_cannot_run_say_why)
                            HEADER "a,dgx-a100,8,8," GPT
                                   "8,1,1,n,,1,8,1024,none,fp16,1.5,x,\"a, \"\"quoted\"\" note\"\n"
                                   "b,dgx-a100,8,8," GPT "8,1,2,n,,1,8,1024,none,fp16,1.5,x,\n"
-                                  "c,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,partial(custom),fp16,1.5,x,\n",
+                                  "c,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,partial(custom),fp16,1.5,x,\n"
+                                  "d,dgx-a100,8,8," GPT "8,1,1,maybe,,1,8,1024,none,fp16,1.5,x,\n"
+                                  "e,dgx-a100,8,8," GPT "8,1,1,n,ZeRO-9,1,8,1024,none,fp16,1.5,x,\n"
+                                  "f,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,none,int4,1.5,x,\n"
+                                  "g,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,none,fp16,1e300,x,\n",
                            &err),
                  &err);
-    ck_assert_int_eq(cases.n, 3);
+    ck_assert_int_eq(cases.n, 7);
+    ck_assert(strstr(cases.items[3].problem, "'sp' is 'maybe', neither y nor n"));
+    ck_assert(strstr(cases.items[4].problem, "how the optimizer is sharded"));
+    ck_assert(strstr(cases.items[5].problem, "number type"));
+    ck_assert(strstr(cases.items[6].problem, "not that of a step"));
     ck_assert_ptr_null(cases.items[0].problem);
     ck_assert(strstr(cases.items[1].problem, "devices-product"));
     ck_assert(strstr(cases.items[2].problem, "which layers"));
@@ -116,6 +124,16 @@ static const struct {
     {HEADER "a,dgx-a100,eight,8," GPT "8,1,1,n,,1,8,1024,none,fp16,1.5,x,\n", 2, "n_devices"},
     {HEADER "a,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,none,fp16,fast,x,\n", 2, "iteration_seconds"},
     {HEADER "a,\"dgx", 2, "does not end"},
+    {HEADER, 1, "there is no case"},
+    {"", 1, "there is no column 'id'"},
+    {"id," HEADER, 1, "two columns 'id'"},
+    {HEADER ",h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,nobody,\n", 2, "without an id"},
+    {HEADER "a,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,nobody,\n"
+            "b,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,nobody,\n"
+            "a,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,2,nobody,\n",
+     4, "the id 'a' is that of line 2 too"},
+    {HEADER "a,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,r\xe9sum\xe9,\n", 2,
+     "not UTF-8: the byte 0xe9"},
 };
 
 START_TEST(bad_files_are_refused_at_their_line)
@@ -160,6 +178,16 @@ START_TEST(errors_are_as_defined)
     ck_assert_double_eq_tol(errors.ranks[0].spearman, -1, 1e-12);
     ck_assert_double_eq_tol(errors.ranks[0].top1_regret_frac, 4, 1e-12); /* 5 s instead of 1 s */
     ck_assert_double_eq_tol(errors.ranks[0].top5_regret_frac, 0, 1e-12);
+    cs_errors_release(&errors);
+    /* Of what a search cannot tell apart it may take the worst. */
+    static const double tied_s[] = {1, 1, 1, 1, 2};
+    cs_errors_find(&errors, &cases, tied_s, NULL);
+    ck_assert_double_eq_tol(errors.ranks[0].top1_regret_frac, 3, 1e-12); /* 4 s instead of 1 s */
+    ck_assert_double_eq_tol(errors.ranks[0].spearman, 0.70710678, 1e-6);
+    cs_errors_release(&errors);
+    static const double equal_s[] = {1, 1, 1, 1, 1};
+    cs_errors_find(&errors, &cases, equal_s, NULL);
+    ck_assert(isnan(errors.ranks[0].spearman)); /* says nothing of the order */
     cs_errors_release(&errors);
 }
 END_TEST
