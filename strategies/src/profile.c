@@ -75,41 +75,53 @@ static bool has_time(const struct cs__csv *csv, const char *name)
     return cs__profile_need_times(csv, names, &ignored) == CS_OK;
 }
 
+enum { COMPUTING, EXPOSED, OVERLAPPED, COMMUNICATION, FREE, N_PARTS };
+static const char *const part_columns[] = {
+    "Computing", "Communication(Not Overlapped)", "Overlapped", "Communication", "Free", NULL};
+
+/* Add one row to the sum. */
+static cs_status add_step(struct cs_profile_step *sum, const struct cs__csv *csv, int32_t row,
+                          struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_loc loc = {csv->path, csv->rows[row].line, 0};
+    double part_s[N_PARTS] = {0};
+    double bubble_s = 0;
+    for (int32_t c = 0; c < N_PARTS; c++) {
+        CS_TRY(cs__profile_time(csv, row, part_columns[c], &part_s[c], err));
+    }
+    if (has_time(csv, "Bubble")) {
+        CS_TRY(cs__profile_time(csv, row, "Bubble", &bubble_s, err));
+    }
+    if (fabs(part_s[EXPOSED] + part_s[OVERLAPPED] - part_s[COMMUNICATION]) >
+        SUM_FRAC * fmax(part_s[COMMUNICATION], 1e-6)) {
+        st = cs_err_set(err, CS_E_INPUT, loc,
+                        "'Communication' is not 'Communication(Not Overlapped)' + 'Overlapped'");
+        goto out;
+    }
+    if (!(part_s[COMPUTING] + part_s[EXPOSED] + part_s[FREE] > 0)) {
+        st = cs_err_set(err, CS_E_INPUT, loc, "a step that takes no time");
+        goto out;
+    }
+    sum->n++;
+    sum->computing_s += part_s[COMPUTING];
+    sum->exposed_s += part_s[EXPOSED];
+    sum->overlapped_s += part_s[OVERLAPPED];
+    sum->free_s += part_s[FREE];
+    sum->bubble_s += bubble_s;
+out:
+    return st;
+}
+
 cs_status cs__profile_steps(struct cs_profile *profile, const char *path, struct cs_err *err)
 {
-    static const char *const columns[] = {
-        "Computing", "Communication(Not Overlapped)", "Overlapped", "Communication", "Free", NULL};
-    enum { N_COLUMNS = CS_COUNT(columns) - 1 };
     cs_status st = CS_OK;
     struct cs__csv csv = {0};
     struct cs_profile_step sum = {0};
     CS_TRY(cs__csv_load(&csv, path, err));
-    CS_TRY(cs__profile_need_times(&csv, columns, err));
+    CS_TRY(cs__profile_need_times(&csv, part_columns, err));
     for (int32_t r = 0; r < csv.n_rows; r++) {
-        double value_s[N_COLUMNS] = {0};
-        double bubble_s = 0;
-        for (int32_t c = 0; c < N_COLUMNS; c++) {
-            CS_TRY(cs__profile_time(&csv, r, columns[c], &value_s[c], err));
-        }
-        if (has_time(&csv, "Bubble")) {
-            CS_TRY(cs__profile_time(&csv, r, "Bubble", &bubble_s, err));
-        }
-        if (fabs(value_s[1] + value_s[2] - value_s[3]) > SUM_FRAC * fmax(value_s[3], 1e-6)) {
-            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, csv.rows[r].line, 0},
-                            "'Communication' is not 'Communication(Not Overlapped)' + 'Overlapped'");
-            goto out;
-        }
-        if (!(value_s[0] + value_s[1] + value_s[4] > 0)) {
-            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, csv.rows[r].line, 0},
-                            "a step that takes no time");
-            goto out;
-        }
-        sum.n++;
-        sum.computing_s += value_s[0];
-        sum.exposed_s += value_s[1];
-        sum.overlapped_s += value_s[2];
-        sum.free_s += value_s[4];
-        sum.bubble_s += bubble_s;
+        CS_TRY(add_step(&sum, &csv, r, err));
     }
     if (sum.n == 0) {
         st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no step");
