@@ -11,39 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a server's figures are read into. */
-struct server_figures {
-    double devices; /* @unit count */
-    double intra_bytes_per_s;
-    double bus_bytes_per_s;
-    double intra_latency_s;
-    double nic_bytes_per_s;
-    double nic_latency_s;
-};
-
-#define SERVER(key, unit, field, min, max)                                                                   \
-    {                                                                                                        \
-        key, unit, offsetof(struct server_figures, field), true, min, max                                    \
-    }
-static const struct cs_figure server_figures[] = {
-    SERVER("devices", CS_UNIT_NONE, devices, 1.0, 1024.0),
-    SERVER("intra_bandwidth", CS_UNIT_BYTES_PER_S, intra_bytes_per_s, 1.0, 1e15),
-    SERVER("intra_latency", CS_UNIT_SECONDS, intra_latency_s, 0.0, 1.0),
-    SERVER("nic_bandwidth", CS_UNIT_BYTES_PER_S, nic_bytes_per_s, 1.0, 1e15),
-    SERVER("nic_latency", CS_UNIT_SECONDS, nic_latency_s, 0.0, 1.0),
-};
-enum { N_SERVER_FIGURES = sizeof server_figures / sizeof server_figures[0] };
-
 struct chip_entry {
     struct cs_chip chip;
     struct cs_loc loc;
     const char *sources[CS__N_CHIP_FIGURES];
+    int32_t layer; /* entries of a later folder stand in for those of an earlier one */
 };
 
 struct server_entry {
     struct cs_server server;
     struct cs_loc loc;
     struct cs_loc chip_loc;
+    const char *sources[CS__N_SERVER_FIGURES];
+    int32_t layer;
 };
 
 struct cs_catalogue {
@@ -56,6 +36,7 @@ struct cs_catalogue {
     const char **chip_names;
     const char **server_names;
     struct cs__network network;
+    int32_t layer; /* of the folder that is being read */
 };
 
 /* The map that holds the figure, and the figure's name in it. */
@@ -183,7 +164,8 @@ static cs_status read_chip(struct cs_catalogue *catalogue, const struct cs_yaml_
 {
     static const char *const extra[] = {"title", NULL};
     cs_status st = CS_OK;
-    struct chip_entry read = {.loc = key->loc};
+    struct chip_entry read = {.loc = key->loc, .layer = catalogue->layer};
+    int32_t at = 0;
     CS_TRY(cs_yaml_want(entry, CS_YAML_MAP, key->text, err));
     CS_TRY(cs__catalogue_keys(entry, key->text, extra, cs__chip_figures, CS__N_CHIP_FIGURES, err));
     read.chip.name = key->text;
@@ -191,15 +173,19 @@ static cs_status read_chip(struct cs_catalogue *catalogue, const struct cs_yaml_
     if (!read.chip.title) {
         read.chip.title = key->text;
     }
-    for (int32_t i = 0; i < catalogue->n_chips; i++) {
-        if (strcmp(catalogue->chips[i].chip.name, key->text) == 0) {
-            return cs_err_set(err, CS_E_INPUT, key->loc, "chip '%s' is already described in %s:%d", key->text,
-                              catalogue->chips[i].loc.file, catalogue->chips[i].loc.line);
-        }
+    while (at < catalogue->n_chips && strcmp(catalogue->chips[at].chip.name, key->text) != 0) {
+        at++;
+    }
+    if (at < catalogue->n_chips && catalogue->chips[at].layer == catalogue->layer) {
+        return cs_err_set(err, CS_E_INPUT, key->loc, "chip '%s' is already described in %s:%d", key->text,
+                          catalogue->chips[at].loc.file, catalogue->chips[at].loc.line);
     }
     CS_TRY(cs__catalogue_read(entry, cs__chip_figures, CS__N_CHIP_FIGURES, &read.chip, read.sources, err));
-    CS_GROW(catalogue->chips, catalogue->n_chips, catalogue->cap_chips);
-    catalogue->chips[catalogue->n_chips++] = read;
+    if (at == catalogue->n_chips) {
+        CS_GROW(catalogue->chips, catalogue->n_chips, catalogue->cap_chips);
+        catalogue->n_chips++;
+    }
+    catalogue->chips[at] = read;
 out:
     if (st != CS_OK) {
         cs_err_prefix(err, "chip '%s'", key->text);
@@ -210,55 +196,22 @@ out:
 static cs_status read_server(struct cs_catalogue *catalogue, const struct cs_yaml_node *key,
                              const struct cs_yaml_node *entry, struct cs_err *err)
 {
-    static const char *const extra[] = {"title", "chip", "intra", "bus_bandwidth", NULL};
-    static const char *const intra_names[] = {"mesh", "switch", "bus", NULL};
-    static const struct cs_figure bus =
-        SERVER("bus_bandwidth", CS_UNIT_BYTES_PER_S, bus_bytes_per_s, 1.0, 1e15);
     cs_status st = CS_OK;
-    struct server_entry read = {.loc = key->loc};
-    struct server_figures figures = {0};
-    const char *sources[N_SERVER_FIGURES] = {0};
-    const struct cs_yaml_node *node = NULL;
-    int32_t intra = 0;
-    CS_TRY(cs_yaml_want(entry, CS_YAML_MAP, key->text, err));
-    CS_TRY(cs__catalogue_keys(entry, key->text, extra, server_figures, N_SERVER_FIGURES, err));
-    read.server.name = key->text;
-    CS_TRY(cs_yaml_opt_text(entry, "title", &read.server.title, err));
-    if (!read.server.title) {
-        read.server.title = key->text;
+    struct server_entry read = {.loc = key->loc, .layer = catalogue->layer};
+    int32_t at = 0;
+    while (at < catalogue->n_servers && strcmp(catalogue->servers[at].server.name, key->text) != 0) {
+        at++;
     }
-    for (int32_t i = 0; i < catalogue->n_servers; i++) {
-        if (strcmp(catalogue->servers[i].server.name, key->text) == 0) {
-            return cs_err_set(err, CS_E_INPUT, key->loc, "server '%s' is already described in %s:%d",
-                              key->text, catalogue->servers[i].loc.file, catalogue->servers[i].loc.line);
-        }
+    if (at < catalogue->n_servers && catalogue->servers[at].layer == catalogue->layer) {
+        return cs_err_set(err, CS_E_INPUT, key->loc, "server '%s' is already described in %s:%d", key->text,
+                          catalogue->servers[at].loc.file, catalogue->servers[at].loc.line);
     }
-    CS_TRY(cs_yaml_need(entry, "intra", &node, err));
-    CS_TRY(cs_yaml_choice(node, intra_names, "intra", &intra, err));
-    CS_TRY(cs_yaml_need(entry, "chip", &node, err));
-    CS_TRY(cs_yaml_want(node, CS_YAML_SCALAR, "chip", err));
-    read.server.chip = node->text;
-    read.chip_loc = node->loc;
-    CS_TRY(cs__catalogue_read(entry, server_figures, N_SERVER_FIGURES, &figures, sources, err));
-    if (figures.devices != floor(figures.devices)) {
-        return cs_err_set(err, CS_E_INPUT, entry->loc, "server '%s' has %g devices, expected a whole number",
-                          key->text, figures.devices);
+    CS_TRY(cs__server_read(&read.server, read.sources, &read.chip_loc, key, entry, err));
+    if (at == catalogue->n_servers) {
+        CS_GROW(catalogue->servers, catalogue->n_servers, catalogue->cap_servers);
+        catalogue->n_servers++;
     }
-    read.server.devices = (int32_t)figures.devices;
-    if (intra == 2) {
-        CS_TRY(cs__catalogue_read(entry, &bus, 1, &figures, sources, err));
-    } else if (cs_yaml_get(entry, bus.key)) {
-        return cs_err_set(err, CS_E_INPUT, cs_yaml_get(entry, bus.key)->loc,
-                          "only a server with 'intra: bus' has a bus");
-    }
-    read.server.intra_switched = intra != 0;
-    read.server.intra_bus_bytes_per_s = figures.bus_bytes_per_s;
-    read.server.intra_bytes_per_s = figures.intra_bytes_per_s;
-    read.server.intra_latency_s = figures.intra_latency_s;
-    read.server.nic_bytes_per_s = figures.nic_bytes_per_s;
-    read.server.nic_latency_s = figures.nic_latency_s;
-    CS_GROW(catalogue->servers, catalogue->n_servers, catalogue->cap_servers);
-    catalogue->servers[catalogue->n_servers++] = read;
+    catalogue->servers[at] = read;
 out:
     if (st != CS_OK) {
         cs_err_prefix(err, "server '%s'", key->text);
@@ -269,7 +222,8 @@ out:
 static cs_status read_document(struct cs_catalogue *catalogue, const struct cs_yaml_node *root,
                                struct cs_err *err)
 {
-    static const char *const keys[] = {"chips", "servers", "nics", "switches", NULL};
+    /* `software` is not the catalogue's, but calibration writes all of its figures into one folder. */
+    static const char *const keys[] = {"chips", "servers", "nics", "switches", "software", NULL};
     cs_status st = CS_OK;
     CS_TRY(cs_yaml_want(root, CS_YAML_MAP, "a catalogue file", err));
     CS_TRY(cs_yaml_check_keys(root, keys, "a catalogue file", err));
@@ -348,29 +302,48 @@ static cs_status finish(struct cs_catalogue *catalogue, struct cs_err *err)
     return CS_OK;
 }
 
-cs_status cs_catalogue_load(const char *dir, struct cs_catalogue **catalogue, struct cs_err *err)
+/* Read the files of one folder. */
+static cs_status read_folder(struct cs_catalogue *catalogue, const char *dir, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_arena arena = {0};
     const char **names = NULL;
     int32_t n_names = 0;
-    struct cs_catalogue *read = cs_calloc(1, sizeof *read);
     CS_TRY(list_files(dir, &arena, &names, &n_names, err));
     for (int32_t i = 0; i < n_names; i++) {
-        CS_GROW(read->docs, read->n_docs, read->cap_docs);
-        struct cs_yaml *doc = &read->docs[read->n_docs];
+        CS_GROW(catalogue->docs, catalogue->n_docs, catalogue->cap_docs);
+        struct cs_yaml *doc = &catalogue->docs[catalogue->n_docs];
         memset(doc, 0, sizeof *doc);
-        read->n_docs++;
+        catalogue->n_docs++;
         CS_TRY(cs_yaml_load_file(doc, cs_path_join(&arena, dir, names[i]), err));
-        CS_TRY(read_document(read, doc->root, err));
+        CS_TRY(read_document(catalogue, doc->root, err));
+    }
+out:
+    cs_arena_release(&arena);
+    return st;
+}
+
+cs_status cs_catalogue_load_over(const char *dir, const char *over, struct cs_catalogue **catalogue,
+                                 struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_catalogue *read = cs_calloc(1, sizeof *read);
+    CS_TRY(read_folder(read, dir, err));
+    if (over) {
+        read->layer++;
+        CS_TRY(read_folder(read, over, err));
     }
     CS_TRY(finish(read, err));
     *catalogue = read;
     read = NULL;
 out:
     cs_catalogue_free(read);
-    cs_arena_release(&arena);
     return st;
+}
+
+cs_status cs_catalogue_load(const char *dir, struct cs_catalogue **catalogue, struct cs_err *err)
+{
+    return cs_catalogue_load_over(dir, NULL, catalogue, err);
 }
 
 void cs_catalogue_free(struct cs_catalogue *catalogue)
@@ -406,14 +379,20 @@ const struct cs_chip *cs_catalogue_chip(const struct cs_catalogue *catalogue, co
     return entry ? &entry->chip : NULL;
 }
 
-const struct cs_server *cs_catalogue_server(const struct cs_catalogue *catalogue, const char *name)
+static const struct server_entry *find_server(const struct cs_catalogue *catalogue, const char *name)
 {
     for (int32_t i = 0; i < catalogue->n_servers; i++) {
         if (strcmp(catalogue->servers[i].server.name, name) == 0) {
-            return &catalogue->servers[i].server;
+            return &catalogue->servers[i];
         }
     }
     return NULL;
+}
+
+const struct cs_server *cs_catalogue_server(const struct cs_catalogue *catalogue, const char *name)
+{
+    const struct server_entry *entry = find_server(catalogue, name);
+    return entry ? &entry->server : NULL;
 }
 
 const char *const *cs_catalogue_chip_names(const struct cs_catalogue *catalogue)
@@ -430,6 +409,14 @@ const char *cs_catalogue_source(const struct cs_catalogue *catalogue, const char
 {
     const struct chip_entry *entry = find_chip(catalogue, chip);
     int32_t index = cs_chip_figure_index(figure);
+    return entry && index >= 0 ? entry->sources[index] : NULL;
+}
+
+const char *cs_catalogue_server_source(const struct cs_catalogue *catalogue, const char *server,
+                                       const char *figure)
+{
+    const struct server_entry *entry = find_server(catalogue, server);
+    int32_t index = cs_server_figure_index(figure);
     return entry && index >= 0 ? entry->sources[index] : NULL;
 }
 

@@ -4,6 +4,7 @@
 
 #include "cs/base/units.h"
 #include "cs/base/yaml.h"
+#include "cs/platforms/chip.h"
 #include "cs/platforms/network.h"
 
 #include <stdbool.h>
@@ -21,6 +22,19 @@ struct cs_figure {
 
 #define CS__N_CHIP_FIGURES 41
 extern const struct cs_figure cs__chip_figures[CS__N_CHIP_FIGURES];
+
+/* Of a server, in the order of cs_server_figure_key; the last is of servers with a bus alone. */
+#define CS__N_SERVER_FIGURES 6
+
+/* Read a server's entry. `sources` has CS__N_SERVER_FIGURES places, NULL for what the server has not. */
+CS_MUST_CHECK cs_status cs__server_read(struct cs_server *server, const char **sources,
+                                        struct cs_loc *chip_loc, const struct cs_yaml_node *key,
+                                        const struct cs_yaml_node *entry, struct cs_err *err);
+
+/* "{value: VALUE, source: SOURCE}" and the end of the line; NaN is null. */
+void cs__figure_write(double value, enum cs_unit unit, const char *source, FILE *stream);
+/* A text as a double-quoted YAML scalar. */
+void cs__quoted_write(const char *text, FILE *stream);
 
 /* Refuse keys that no figure of the table (nor `extra`, NULL-terminated) has. */
 CS_MUST_CHECK cs_status cs__catalogue_keys(const struct cs_yaml_node *entry, const char *what,

@@ -105,8 +105,7 @@ double *cs_chip_figure_place(struct cs_chip *chip, int32_t figure)
     return (double *)(void *)((char *)chip + cs__chip_figures[figure].offset);
 }
 
-/* A text as a double-quoted YAML scalar. */
-static void write_quoted(const char *text, FILE *stream)
+void cs__quoted_write(const char *text, FILE *stream)
 {
     fputc('"', stream);
     for (const char *c = text; *c; c++) {
@@ -118,16 +117,29 @@ static void write_quoted(const char *text, FILE *stream)
     fputc('"', stream);
 }
 
-void cs_chip_write(const struct cs_chip *chip, const char *const *sources, FILE *stream)
+void cs__figure_write(double value, enum cs_unit unit, const char *source, FILE *stream)
 {
     static const char *const suffix[] = {
         [CS_UNIT_NONE] = "",     [CS_UNIT_BYTES] = "B",           [CS_UNIT_BYTES_PER_S] = "B/s",
         [CS_UNIT_SECONDS] = "s", [CS_UNIT_FLOP_PER_S] = "flop/s", [CS_UNIT_HERTZ] = "Hz",
         [CS_UNIT_WATT] = "W",    [CS_UNIT_FRACTION] = ""};
+    fputs("{value: ", stream);
+    if (isnan(value)) {
+        fputs("null", stream);
+    } else {
+        fprintf(stream, "%.17g%s", value, suffix[unit]);
+    }
+    fputs(", source: ", stream);
+    cs__quoted_write(source, stream);
+    fputs("}\n", stream);
+}
+
+void cs_chip_write(const struct cs_chip *chip, const char *const *sources, FILE *stream)
+{
     fputs("chips:\n  ", stream);
-    write_quoted(chip->name, stream);
+    cs__quoted_write(chip->name, stream);
     fputs(":\n    title: ", stream);
-    write_quoted(chip->title, stream);
+    cs__quoted_write(chip->title, stream);
     fputc('\n', stream);
     size_t group = 0; /* length of the prefix whose map is open, with its dot */
     const char *open = "";
@@ -140,16 +152,8 @@ void cs_chip_write(const struct cs_chip *chip, const char *const *sources, FILE 
         }
         group = prefix;
         open = figure->key;
-        fprintf(stream, "%s%s: {value: ", prefix ? "      " : "    ", figure->key + prefix);
-        double value = cs_chip_figure(chip, f);
-        if (isnan(value)) {
-            fputs("null", stream);
-        } else {
-            fprintf(stream, "%.17g%s", value, suffix[figure->unit]);
-        }
-        fputs(", source: ", stream);
-        write_quoted(sources[f], stream);
-        fputs("}\n", stream);
+        fprintf(stream, "%s%s: ", prefix ? "      " : "    ", figure->key + prefix);
+        cs__figure_write(cs_chip_figure(chip, f), figure->unit, sources[f], stream);
     }
 }
 

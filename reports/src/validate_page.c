@@ -186,7 +186,11 @@ static void ranks_table(FILE *out, const struct cs_errors *errors)
         out);
     for (int32_t i = 0; i < errors->n_ranks; i++) {
         const struct cs_rank_set *set = &errors->ranks[i];
-        (void)fprintf(out, "| %s | %d | %.3f | %.1f %% | %.1f %% |\n", set->name, (int)set->n, set->spearman,
+        char order[16] = "-";
+        if (isfinite(set->spearman)) {
+            (void)snprintf(order, sizeof order, "%.3f", set->spearman);
+        }
+        (void)fprintf(out, "| %s | %d | %s | %.1f %% | %.1f %% |\n", set->name, (int)set->n, order,
                       100 * set->top1_regret_frac, 100 * set->top5_regret_frac);
     }
 }

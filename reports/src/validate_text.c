@@ -31,7 +31,11 @@ static void print_ranks(FILE *out, const struct cs_errors *errors)
                   "runs", "rank", "top-1", "top-5");
     for (int32_t i = 0; i < errors->n_ranks; i++) {
         const struct cs_rank_set *set = &errors->ranks[i];
-        (void)fprintf(out, "  %-66.66s %4d %6.3f %6.1f%% %6.1f%%\n", set->name, (int)set->n, set->spearman,
+        char order[16] = "-";
+        if (isfinite(set->spearman)) {
+            (void)snprintf(order, sizeof order, "%.3f", set->spearman);
+        }
+        (void)fprintf(out, "  %-66.66s %4d %6s %6.1f%% %6.1f%%\n", set->name, (int)set->n, order,
                       100 * set->top1_regret_frac, 100 * set->top5_regret_frac);
     }
 }

@@ -62,19 +62,19 @@ static void add_chip_variables(struct cs__fit *fit, const struct cs__generation 
     }
 }
 
-/* Of all chip generations and of every software that ran on them. */
+/* Of all chip generations, or of the one asked for, and of every software that ran on all. */
 static void choose_variables(struct cs__fit *fit)
 {
     for (int32_t g = 0; g < cs__n_generations; g++) {
         bool ran = false;
-        for (int32_t i = 0; i < fit->n_used; i++) {
+        for (int32_t i = 0; i < fit->n_used && !(fit->only && fit->only != &cs__generations[g]); i++) {
             ran |= cs__fit_in_generation(fit, &fit->cases->items[fit->used[i]], &cs__generations[g]);
         }
         if (ran) {
             add_chip_variables(fit, &cs__generations[g]);
         }
     }
-    for (int32_t s = 0; s < fit->softwares->n; s++) {
+    for (int32_t s = 0; s < fit->softwares->n && !fit->only; s++) {
         struct cs_software *software = &fit->softwares->items[s];
         bool ran = false;
         for (int32_t i = 0; i < fit->n_used; i++) {
@@ -100,10 +100,7 @@ static cs_status simulate(struct work *work, struct cs_case_run *runs, struct cs
     struct cs_validate_options options = work->options->validate;
     for (int32_t i = 0; i < fit->cases->n; i++) {
         const struct cs_case *c = &fit->cases->items[i];
-        for (int32_t g = 0; g < cs__n_generations; g++) {
-            wanted[i] |= c->kind == CS_CASE_TIME && fit->linear[i].n_ops > 0 &&
-                         cs__fit_in_generation(fit, c, &cs__generations[g]);
-        }
+        wanted[i] = c->kind == CS_CASE_TIME && fit->linear[i].n_ops > 0 && cs__fit_has_hardware(fit, c);
     }
     options.wanted = wanted;
     CS_TRY(cs_validate_run(fit->cases, fit->bed, &options, runs, err));
@@ -257,6 +254,7 @@ static cs_status collect(struct work *work, struct cs_err *err)
     cs_status st = CS_OK;
     struct cs__sites sites = {0};
     const char *cfg = work->options->validate.simgrid_cfg;
+    bool *wanted = cs_calloc((size_t)fit->cases->n + 1, sizeof *wanted);
     /* Link work is counted without the software's ratios. */
     double kept[CS_FIT_FIGURES_MAX];
     CS_ASSERT(fit->softwares->n <= CS_FIT_FIGURES_MAX);
@@ -264,9 +262,13 @@ static cs_status collect(struct work *work, struct cs_err *err)
         kept[s] = fit->softwares->items[s].figure[CS_SOFTWARE_COLLECTIVE_TIME];
         fit->softwares->items[s].figure[CS_SOFTWARE_COLLECTIVE_TIME] = 1;
     }
-    CS_TRY(cs__sites_init(&sites, fit->cases, NULL, fit->bed, cfg, err));
     for (int32_t i = 0; i < fit->cases->n; i++) {
-        if (sites.of_case[i] >= 0 && fit->cases->items[i].kind == CS_CASE_TIME) {
+        const struct cs_case *c = &fit->cases->items[i];
+        wanted[i] = c->kind == CS_CASE_TIME && cs__fit_has_hardware(fit, c);
+    }
+    CS_TRY(cs__sites_init(&sites, fit->cases, wanted, fit->bed, cfg, err));
+    for (int32_t i = 0; i < fit->cases->n; i++) {
+        if (sites.of_case[i] >= 0) {
             CS_TRY(
                 cs__linear_init(&fit->linear[i], &fit->cases->items[i], &sites.items[sites.of_case[i]], err));
         }
@@ -276,7 +278,25 @@ out:
         fit->softwares->items[s].figure[CS_SOFTWARE_COLLECTIVE_TIME] = kept[s];
     }
     cs__sites_release(&sites);
+    cs_free(wanted);
     return st;
+}
+
+static const struct cs__generation *generation_of(const char *chip)
+{
+    for (int32_t g = 0; g < cs__n_generations; g++) {
+        for (int32_t i = 0; cs__generations[g].chips[i]; i++) {
+            if (strcmp(cs__generations[g].chips[i], chip) == 0) {
+                return &cs__generations[g];
+            }
+        }
+    }
+    return NULL;
+}
+
+bool cs_calibrate_knows(const char *chip)
+{
+    return generation_of(chip) != NULL;
 }
 
 cs_status cs_calibrate(const struct cs_cases *cases, struct cs_testbed *bed, struct cs_softwares *softwares,
@@ -290,6 +310,8 @@ cs_status cs_calibrate(const struct cs_cases *cases, struct cs_testbed *bed, str
         .fit = {.cases = cases, .bed = bed, .softwares = softwares}, .options = options, .out = calibration};
     *calibration = (struct cs_calibration){0};
     calibration->predictions = CS_ARENA_NEW(&calibration->arena, struct cs_fit_prediction, cases->n + 1);
+    fit->only = options->only ? generation_of(options->only) : NULL;
+    CS_ASSERT(!options->only || fit->only);
     fit->linear = cs_calloc((size_t)cases->n + 1, sizeof *fit->linear);
     fit->chip = cs_calloc((size_t)cases->n + 1, sizeof *fit->chip);
     for (int32_t i = 0; i < cases->n; i++) {

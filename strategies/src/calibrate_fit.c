@@ -79,11 +79,12 @@ bool cs__fit_in_generation(const struct cs__fit *fit, const struct cs_case *c, c
     return false;
 }
 
-static bool fitted_hardware(const struct cs__fit *fit, const struct cs_case *c)
+bool cs__fit_has_hardware(const struct cs__fit *fit, const struct cs_case *c)
 {
     bool in = false;
     for (int32_t g = 0; g < cs__n_generations; g++) {
-        in |= cs__fit_in_generation(fit, c, &cs__generations[g]);
+        bool counts = !fit->only || fit->only == &cs__generations[g];
+        in |= counts && cs__fit_in_generation(fit, c, &cs__generations[g]);
     }
     return in;
 }
@@ -107,7 +108,7 @@ void cs__fit_choose(struct cs__fit *fit, const char *without)
     fit->n_used = 0;
     for (int32_t i = 0; i < fit->cases->n; i++) {
         const struct cs_case *c = &fit->cases->items[i];
-        if (fit->linear[i].usable && fitted_hardware(fit, c) &&
+        if (fit->linear[i].usable && cs__fit_has_hardware(fit, c) &&
             !(without && strcmp(c->group, without) == 0)) {
             fit->used[fit->n_used++] = i;
         }

@@ -45,11 +45,12 @@ struct cs__fit {
     const struct cs_cases *cases;
     struct cs_testbed *bed;
     struct cs_softwares *softwares;
-    struct cs__linear *linear;   /* one a case */
-    const struct cs_chip **chip; /* one a case: of the testbed, NULL = unknown hardware */
-    double *weight;              /* one a case */
-    double *loss;                /* one a case: of the last objective */
-    int32_t *used;               /* cases in this fit */
+    const struct cs__generation *only; /* of cases and figures in this fit, NULL = all */
+    struct cs__linear *linear;         /* one a case */
+    const struct cs_chip **chip;       /* one a case: of the testbed, NULL = unknown hardware */
+    double *weight;                    /* one a case */
+    double *loss;                      /* one a case: of the last objective */
+    int32_t *used;                     /* cases in this fit */
     int32_t n_used;
     struct cs__variable variables[CS_FIT_FIGURES_MAX];
     int32_t n_variables;
@@ -58,6 +59,8 @@ struct cs__fit {
 /** Is the case's chip of that generation? */
 bool cs__fit_in_generation(const struct cs__fit *fit, const struct cs_case *c,
                            const struct cs__generation *g);
+/** Did the case run on hardware whose figures are fitted? */
+bool cs__fit_has_hardware(const struct cs__fit *fit, const struct cs_case *c);
 /** Cases that ran on hardware that is fitted, without a group (NULL = all), their weights, and which variable
  *  depends on which of them. */
 void cs__fit_choose(struct cs__fit *fit, const char *without);

@@ -16,6 +16,8 @@ const char *const cs_case_kind_names[] = {"time", "memory-state", "memory-activa
 
 /* No overlap: one bucket for all gradients, complete at the end of backward. */
 #define ONE_BUCKET_BYTES 1e18
+#define MEASURED_MIN_S 1e-6
+#define MEASURED_MAX_S 1e7
 
 struct reader {
     struct cs_cases *cases;
@@ -99,11 +101,21 @@ static const char *server_of(const char *hardware)
     return hardware; /* a catalogue server's own name */
 }
 
+/* "y", "n" or nothing. */
+static bool yes(struct reader *r, const char *column)
+{
+    const char *t = text(r, column);
+    if (*t && strcmp(t, "y") != 0 && strcmp(t, "n") != 0) {
+        refuse(r, cs_arena_printf(&r->cases->arena, "'%s' is '%.20s', neither y nor n", column, t));
+    }
+    return strcmp(t, "y") == 0;
+}
+
 static cs_status read_model(struct reader *r)
 {
     cs_status st = CS_OK;
     struct cs_model *m = &r->c->model;
-    bool gated = strcmp(text(r, "gated_mlp"), "y") == 0;
+    bool gated = yes(r, "gated_mlp");
     *m = (struct cs_model){.name = text(r, "model"), .source = r->c->source, .flash_attention = true};
     CS_TRY(whole32(r, "layers", &m->n_layers));
     CS_TRY(whole(r, "hidden", 1, &m->hidden));
@@ -208,11 +220,14 @@ static void read_sharding(struct reader *r)
     }
     if (*t == '\0' && s->dp > 1) {
         assume(r, "optimizer states replicated");
+    } else if (*t && !cs_text_starts_with(t, "none") && !strstr(t, "ZeRO-0")) {
+        refuse(r, "how the optimizer is sharded is unknown");
     }
 }
 
-static enum cs_dtype dtype_of(const char *t)
+static enum cs_dtype read_dtype(struct reader *r)
 {
+    const char *t = text(r, "dtype");
     char low[64] = "";
     for (size_t i = 0; t[i] && i + 1 < sizeof low; i++) {
         low[i] = (char)tolower((unsigned char)t[i]);
@@ -223,7 +238,13 @@ static enum cs_dtype dtype_of(const char *t)
     if (strstr(low, "bf16") || strstr(low, "bfloat16")) {
         return CS_DTYPE_BF16;
     }
-    return strstr(low, "fp32") || strstr(low, "float32") ? CS_DTYPE_FP32 : CS_DTYPE_FP16;
+    if (strstr(low, "fp32") || strstr(low, "float32")) {
+        return CS_DTYPE_FP32;
+    }
+    if (*low && !strstr(low, "fp16") && !strstr(low, "float16") && strcmp(low, "amp") != 0) {
+        refuse(r, "the number type is unknown");
+    }
+    return CS_DTYPE_FP16;
 }
 
 static void read_flags(struct reader *r)
@@ -237,7 +258,7 @@ static void read_flags(struct reader *r)
     } else if (says(r, "notes", "no flash attention")) {
         t->flash_attention = false;
     }
-    t->dtype = dtype_of(text(r, "dtype"));
+    t->dtype = read_dtype(r);
     bool fp32 = t->dtype != CS_DTYPE_FP16 || software->fp32_gradients;
     if (says(r, "notes", "mp_mode PURE")) {
         fp32 = false; /* llm-foundry: everything in the low type */
@@ -255,7 +276,7 @@ static void read_flags(struct reader *r)
     }
     t->clip_gradient = true;
     t->optimizer = CS_OPT_ADAMW;
-    bool fused = software->overlap_tensor_parallel || strcmp(text(r, "fused_tp_comm"), "y") == 0;
+    bool fused = yes(r, "fused_tp_comm") || software->overlap_tensor_parallel;
     c->strategy.fused_tp = c->strategy.mp > 1 && fused;
     /* Megatron-LM and what is built on it cut experts over mp, unless told otherwise. */
     c->strategy.expert_mp =
@@ -282,8 +303,7 @@ static cs_status read_strategy(struct reader *r)
     CS_TRY(whole32(r, "micro_batch", &s->micro_batch));
     CS_TRY(whole(r, "global_batch", 1, &c->training.global_batch));
     CS_TRY(whole(r, "seq_len", 1, &c->training.seq_length));
-    const char *sp = text(r, "sp");
-    s->sp = *sp ? strcmp(sp, "y") == 0 : c->software->overlap_tensor_parallel;
+    s->sp = yes(r, "sp") || (*text(r, "sp") == '\0' && c->software->overlap_tensor_parallel);
     s->schedule = s->vpp > 1 ? CS_SCHED_INTERLEAVED : CS_SCHED_1F1B;
     c->model.max_position = c->training.seq_length;
     read_recompute(r);
@@ -307,12 +327,15 @@ static cs_status read_measured(struct reader *r)
     if (*text(r, "iteration_seconds")) {
         CS_TRY(cs_real_parse(text(r, "iteration_seconds"), "iteration_seconds", here(r), &c->measured_s,
                              r->err));
-        if (c->measured_s <= 0) {
-            refuse(r, "the measured time is not positive");
+        if (!(c->measured_s >= MEASURED_MIN_S && c->measured_s <= MEASURED_MAX_S)) {
+            refuse(r, "the measured time is not that of a step: 1 us to 1e7 s");
         }
     } else if (*text(r, "memory_gib")) {
         CS_TRY(cs_real_parse(text(r, "memory_gib"), "memory_gib", here(r), &gib, r->err));
         c->measured_bytes = gib * 1024 * 1024 * 1024;
+        if (!(gib > 0 && gib < 1e9)) {
+            refuse(r, "the measured memory is not that of a device");
+        }
         c->kind = strstr(kind, "activation") ? CS_CASE_MEMORY_ACTIVATIONS : CS_CASE_MEMORY_STATE;
     } else {
         refuse(r, "neither a time nor a memory was measured");
@@ -413,23 +436,62 @@ out:
     return st;
 }
 
-cs_status cs_cases_load(struct cs_cases *cases, const char *path, const struct cs_softwares *softwares,
-                        struct cs_err *err)
+static int compare_ids(const void *a, const void *b)
 {
-    static const char *const needed[] = {
-        "id", "hardware",    "n_devices",    "layers",  "hidden",           "heads", "dp", "tp",
-        "pp", "micro_batch", "global_batch", "seq_len", "iteration_seconds"};
+    const struct cs_case *x = *(const struct cs_case *const *)a;
+    const struct cs_case *y = *(const struct cs_case *const *)b;
+    int order = strcmp(x->id, y->id);
+    return order != 0 ? order : (x->line > y->line) - (x->line < y->line);
+}
+
+/* A case is told from others by its id: in results, and in the list of doubts. */
+static cs_status check_ids(const struct cs_cases *cases, const char *path, struct cs_err *err)
+{
     cs_status st = CS_OK;
-    struct cs__csv csv = {0};
-    *cases = (struct cs_cases){0};
-    CS_TRY(cs__csv_load(&csv, path, err));
-    for (int32_t i = 0; i < CS_COUNT(needed); i++) {
-        if (cs__csv_column(&csv, needed[i]) < 0) {
-            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no column '%s'",
-                            needed[i]);
+    struct cs_arena arena = {0};
+    const struct cs_case **sorted = CS_ARENA_NEW(&arena, const struct cs_case *, cases->n + 1);
+    for (int32_t i = 0; i < cases->n; i++) {
+        sorted[i] = &cases->items[i];
+    }
+    qsort(sorted, (size_t)cases->n, sizeof *sorted, compare_ids);
+    for (int32_t i = 0; i < cases->n; i++) {
+        struct cs_loc loc = {path, sorted[i]->line, 0};
+        if (*sorted[i]->id == '\0') {
+            st = cs_err_set(err, CS_E_INPUT, loc, "a case without an id");
+            goto out;
+        }
+        if (i > 0 && strcmp(sorted[i - 1]->id, sorted[i]->id) == 0) {
+            st = cs_err_set(err, CS_E_INPUT, loc, "the id '%.60s' is that of line %d too", sorted[i]->id,
+                            (int)sorted[i - 1]->line);
             goto out;
         }
     }
+out:
+    cs_arena_release(&arena);
+    return st;
+}
+
+cs_status cs_cases_load(struct cs_cases *cases, const char *path, const struct cs_softwares *softwares,
+                        struct cs_err *err)
+{
+    static const char *const needed[] = {"id",
+                                         "hardware",
+                                         "n_devices",
+                                         "layers",
+                                         "hidden",
+                                         "heads",
+                                         "dp",
+                                         "tp",
+                                         "pp",
+                                         "micro_batch",
+                                         "global_batch",
+                                         "seq_len",
+                                         "iteration_seconds",
+                                         NULL};
+    cs_status st = CS_OK;
+    struct cs__csv csv = {0};
+    *cases = (struct cs_cases){0};
+    CS_TRY(cs__csv_open(&csv, path, needed, err));
     if (csv.n_rows > CS_CASES_MAX) {
         st = cs_err_set(err, CS_E_LIMIT, (struct cs_loc){path, 0, 0}, "more than %d rows", CS_CASES_MAX);
         goto out;
@@ -443,6 +505,10 @@ cs_status cs_cases_load(struct cs_cases *cases, const char *path, const struct c
                            .softwares = softwares,
                            .err = err};
         CS_TRY(read_row(&r));
+    }
+    CS_TRY(check_ids(cases, path, err));
+    if (cases->n == 0) {
+        st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no case");
     }
 out:
     cs__csv_release(&csv);
@@ -458,8 +524,9 @@ void cs_cases_release(struct cs_cases *cases)
 cs_status cs_cases_doubt(struct cs_cases *cases, const char *path, struct cs_err *err)
 {
     cs_status st = CS_OK;
+    static const char *const needed[] = {"id", "reason", NULL};
     struct cs__csv csv = {0};
-    CS_TRY(cs__csv_load(&csv, path, err));
+    CS_TRY(cs__csv_open(&csv, path, needed, err));
     for (int32_t i = 0; i < csv.n_rows; i++) {
         const char *id = cs__csv_text(&csv, i, "id");
         const char *reason = cs__csv_text(&csv, i, "reason");

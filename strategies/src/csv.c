@@ -2,11 +2,17 @@
 #include "csv_priv.h"
 
 #include "cs/base/file.h"
+#include "cs/base/text.h"
 
 #include <string.h>
 
 #define CSV_BYTES_MAX ((size_t)256 << 20)
 #define CSV_COLUMNS_MAX 512
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
 
 /* One field at *at: unquoted in place. @return false when a quote is not closed. */
 static bool take_field(char **at, char **field, char *end_of, int32_t *lines)
@@ -32,6 +38,12 @@ static bool take_field(char **at, char **field, char *end_of, int32_t *lines)
     } else {
         while (*p && *p != ',' && *p != '\n' && *p != '\r') {
             *out++ = *p++;
+        }
+        while (out > *field && is_blank(out[-1])) { /* profilers put a tab behind a time */
+            out--;
+        }
+        while (*field < out && is_blank(**field)) {
+            (*field)++;
         }
     }
     if (*p == '\r' && p[1] == '\n') {
@@ -68,6 +80,26 @@ static cs_status take_row(struct cs__csv *csv, const char *path, char **at, int3
     return CS_OK;
 }
 
+/* First byte that is no UTF-8 (RFC 3629), NULL when all is: JSON and drawings cannot say it. */
+static const char *find_foreign(const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    while (*p) {
+        int32_t n_more = *p < 0x80 ? 0 : *p < 0xc2 ? -1 : *p < 0xe0 ? 1 : *p < 0xf0 ? 2 : *p < 0xf5 ? 3 : -1;
+        /* no longer forms, no surrogates, nothing behind U+10FFFF */
+        bool out = (*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) ||
+                   (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f);
+        for (int32_t i = 1; i <= n_more && !out; i++) {
+            out = (p[i] & 0xc0) != 0x80;
+        }
+        if (n_more < 0 || out) {
+            return (const char *)p;
+        }
+        p += n_more + 1;
+    }
+    return NULL;
+}
+
 cs_status cs__csv_load(struct cs__csv *csv, const char *path, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -80,6 +112,13 @@ cs_status cs__csv_load(struct cs__csv *csv, const char *path, struct cs_err *err
     CS_TRY(cs_file_read(path, CSV_BYTES_MAX, &csv->text, &bytes, err));
     if (memchr(csv->text, '\0', bytes)) {
         st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 0, 0}, "not a text file: it has NUL bytes");
+        goto out;
+    }
+    const char *foreign = find_foreign(csv->text);
+    if (foreign) {
+        int32_t at_line = cs_text_line(csv->text, (size_t)(foreign - csv->text));
+        st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, at_line, 0}, "not UTF-8: the byte 0x%02x",
+                        (unsigned)(unsigned char)*foreign);
         goto out;
     }
     char *at = csv->text;
@@ -96,6 +135,30 @@ cs_status cs__csv_load(struct cs__csv *csv, const char *path, struct cs_err *err
         CS_GROW(csv->rows, csv->n_rows, cap);
         csv->rows[csv->n_rows++] =
             (struct cs__csv_row){from, cs_arena_memdup(&csv->arena, fields, (size_t)n * sizeof *fields)};
+    }
+out:
+    return st;
+}
+
+cs_status cs__csv_open(struct cs__csv *csv, const char *path, const char *const *needed, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    CS_TRY(cs__csv_load(csv, path, err));
+    for (int32_t i = 0; needed[i]; i++) {
+        int32_t column = cs__csv_column(csv, needed[i]);
+        if (column < 0) {
+            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no column '%s'",
+                            needed[i]);
+            goto out;
+        }
+        for (int32_t k = column + 1; k < csv->n_columns; k++) {
+            if (strcmp(csv->header[k], needed[i]) == 0) {
+                st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0},
+                                "there are two columns '%s', the %d. and the %d.", needed[i], (int)column + 1,
+                                (int)k + 1);
+                goto out;
+            }
+        }
     }
 out:
     return st;

@@ -26,6 +26,10 @@ struct cs__csv {
 
 /** CS_E_INPUT with file and line: an open quote, a row with another number of fields than the header. */
 CS_MUST_CHECK cs_status cs__csv_load(struct cs__csv *csv, const char *path, struct cs_err *err);
+/** The same, and every column of the NULL-terminated list is there: else CS_E_INPUT with the header's line.
+ */
+CS_MUST_CHECK cs_status cs__csv_open(struct cs__csv *csv, const char *path, const char *const *needed,
+                                     struct cs_err *err);
 void cs__csv_release(struct cs__csv *csv);
 /** Column of a name, -1 when there is none. */
 int32_t cs__csv_column(const struct cs__csv *csv, const char *name);

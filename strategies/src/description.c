@@ -339,8 +339,8 @@ cs_status cs_description_load(struct cs_study *study, const struct cs_study_sour
     cs_status st = CS_OK;
     *study = (struct cs_study){0};
     study->path = source->path;
-    CS_TRY(cs_catalogue_load(cs_path_join(&study->arena, source->data_dir, "platforms/catalogue"),
-                             &study->catalogue, err));
+    CS_TRY(cs_catalogue_load_over(cs_path_join(&study->arena, source->data_dir, "platforms/catalogue"),
+                                  source->catalogue, &study->catalogue, err));
     CS_TRY(cs_yaml_load_file(&study->yaml, source->path, err));
     CS_TRY(cs_yaml_want(study->yaml.root, CS_YAML_MAP, "a platform description", err));
     CS_TRY(cs__description_read(study, source, study->yaml.root, spec, err));

@@ -159,7 +159,16 @@ static double correlation(const double *x, const double *y, int32_t n)
         xx += (x[i] - mx) * (x[i] - mx);
         yy += (y[i] - my) * (y[i] - my);
     }
-    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 1;
+    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
+}
+
+/* As a search chooses: by prediction; of what it cannot tell apart it may take the worst. */
+static int compare_chosen(const void *a, const void *b)
+{
+    const struct sample *x = a;
+    const struct sample *y = b;
+    int order = compare(&x->predicted_s, &y->predicted_s);
+    return order != 0 ? order : compare(&y->measured_s, &x->measured_s);
 }
 
 static void rank(struct cs_rank_set *set, const struct sample *samples, int32_t n, struct cs_arena *arena)
@@ -168,8 +177,8 @@ static void rank(struct cs_rank_set *set, const struct sample *samples, int32_t 
     double *measured = CS_ARENA_NEW(arena, double, n);
     double *by_prediction = CS_ARENA_NEW(arena, double, n);
     double *by_measure = CS_ARENA_NEW(arena, double, n);
+    struct sample *sorted = cs_arena_memdup(arena, samples, (size_t)n * sizeof *sorted);
     double best_s = (double)INFINITY;
-    double first_s = (double)INFINITY;
     double of_five_s = (double)INFINITY;
     set->n = n;
     for (int32_t i = 0; i < n; i++) {
@@ -179,20 +188,12 @@ static void rank(struct cs_rank_set *set, const struct sample *samples, int32_t 
     ranks(predicted, n, by_prediction);
     ranks(measured, n, by_measure);
     set->spearman = correlation(by_prediction, by_measure, n);
-    double least_rank = by_prediction[0];
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_chosen);
     for (int32_t i = 0; i < n; i++) {
-        least_rank = fmin(least_rank, by_prediction[i]);
+        best_s = fmin(best_s, sorted[i].measured_s);
+        of_five_s = i < 5 ? best_s : of_five_s;
     }
-    for (int32_t i = 0; i < n; i++) {
-        best_s = fmin(best_s, measured[i]);
-        if (by_prediction[i] <= least_rank) {
-            first_s = fmin(first_s, measured[i]);
-        }
-        if (by_prediction[i] < 5) {
-            of_five_s = fmin(of_five_s, measured[i]);
-        }
-    }
-    set->top1_regret_frac = first_s / best_s - 1;
+    set->top1_regret_frac = sorted[0].measured_s / best_s - 1;
     set->top5_regret_frac = of_five_s / best_s - 1;
 }
 

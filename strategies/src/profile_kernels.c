@@ -1,9 +1,7 @@
 /* kernel_details.csv: kernels with their shapes -> operators of the time model. */
-#include "csv_priv.h"
 #include "profile_priv.h"
 
 #include "cs/base/text.h"
-#include "cs/base/units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +60,8 @@ static const struct {
     {"TensorMove", CS_OPKIND_ELEMENTWISE},
 };
 
+#define ELEMENTS_MAX 1e15 /* of a tensor that a device can hold */
+
 enum { DIMS_MAX = 8, TENSORS_MAX = 32 };
 
 struct tensor {
@@ -96,6 +96,9 @@ static bool read_shapes(const char *text, struct tensors *tensors)
             t->dims[t->n_dims++] = dim;
             t->n_elements *= (double)dim;
             text = end + strspn(end, ", ");
+        }
+        if (t->n_elements > ELEMENTS_MAX) {
+            return false;
         }
         text += *text == ';';
     }
@@ -286,30 +289,18 @@ static void merge(struct cs_profile *profile)
 
 cs_status cs__profile_kernels(struct cs_profile *profile, const char *path, struct cs_err *err)
 {
-    static const char *const needed[] = {"Type",          "Duration(us)",     "Input Shapes",
-                                         "Output Shapes", "Input Data Types", "Output Data Types"};
+    static const char *const needed[] = {
+        "Type", "Input Shapes", "Output Shapes", "Input Data Types", "Output Data Types", NULL};
     cs_status st = CS_OK;
+    static const char *const times[] = {"Duration", NULL};
     struct cs__csv csv = {0};
-    CS_TRY(cs__csv_load(&csv, path, err));
-    for (int32_t i = 0; i < CS_COUNT(needed); i++) {
-        if (cs__csv_column(&csv, needed[i]) < 0) {
-            st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){path, 1, 0}, "there is no column '%s'",
-                            needed[i]);
-            goto out;
-        }
-    }
+    CS_TRY(cs__csv_open(&csv, path, needed, err));
+    CS_TRY(cs__profile_need_times(&csv, times, err));
     profile->kernels = CS_ARENA_NEW(&profile->arena, struct cs_profile_kernel, csv.n_rows + 1);
     for (int32_t r = 0; r < csv.n_rows; r++) {
-        struct cs_loc loc = {path, csv.rows[r].line, 0};
-        double duration_us = 0;
         struct cs_profile_kernel kernel = {.n = 1};
-        CS_TRY(cs_real_parse(cs__csv_text(&csv, r, "Duration(us)"), "Duration(us)", loc, &duration_us, err));
-        if (!(duration_us >= 0 && duration_us <= 1e12)) {
-            st = cs_err_set(err, CS_E_INPUT, loc, "'Duration(us)' is %g, expected 0 to 1e12", duration_us);
-            goto out;
-        }
-        kernel.time_s = duration_us * 1e-6;
-        if (duration_us > 0 && read_cost(&csv, r, &kernel.cost)) {
+        CS_TRY(cs__profile_time(&csv, r, "Duration", &kernel.time_s, err));
+        if (kernel.time_s > 0 && read_cost(&csv, r, &kernel.cost)) {
             profile->kernels[profile->n_kernels++] = kernel;
             profile->known_s += kernel.time_s;
         } else {

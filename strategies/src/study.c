@@ -250,8 +250,8 @@ static cs_status load_parts(struct cs_study *study, const struct cs_study_source
     CS_TRY(cs__study_find(study, source, node, CS_SHIPPED_MODEL, "model", &study->model_path, err));
     CS_TRY(need_part(root, "platform", 'p', &node, err));
     CS_TRY(cs_model_load(&study->model, study->model_path, err));
-    CS_TRY(cs_catalogue_load(cs_path_join(&study->arena, source->data_dir, "platforms/catalogue"),
-                             &study->catalogue, err));
+    CS_TRY(cs_catalogue_load_over(cs_path_join(&study->arena, source->data_dir, "platforms/catalogue"),
+                                  source->catalogue, &study->catalogue, err));
     CS_TRY(cs__study_platform_read(study, source, root, err));
     CS_TRY(check_dtype(study, node, err));
     CS_TRY(find_interval(study, source->data_dir, err));

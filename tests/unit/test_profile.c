@@ -97,6 +97,11 @@ START_TEST(test_fit_finds_what_made_it)
 END_TEST
 
 #define HEAD "Type,Duration(us),Input Shapes,Output Shapes,Input Data Types,Output Data Types\n"
+#define STEPS "Computing,Communication(Not Overlapped),Overlapped,Communication,Free\n"
+#define SEND(size, time)                                                                                     \
+    "{\"s\": {\"p2p\": {\"hcom_send__1\": {\"Communication Time Info\": {}, \"Communication Bandwidth "      \
+    "Info\": "                                                                                               \
+    "{\"RDMA\": {\"Transit Size(MB)\": " size ", \"Transit Time(ms)\": " time "}}}}}}"
 static const struct {
     const char *file;
     const char *text;
@@ -106,6 +111,16 @@ static const struct {
     {"kernel_details.csv", "Name,Duration(us)\nx,1\n", 1, "no column 'Type'"},
     {"kernel_details.csv", HEAD "MatMul,fast,,,,\n", 2, "Duration(us)"},
     {"kernel_details.csv", HEAD "MatMul,1,,,,\nMatMul,-1,,,,\n", 3, "expected 0 to"},
+    {"kernel_details.csv", "", 1, "no column 'Type'"},
+    {"kernel_details.csv",
+     "Type,Type,Duration(us),Input Shapes,Output Shapes,Input Data Types,Output Data Types\n", 1,
+     "two columns 'Type'"},
+    {"kernel_details.csv", "Type,Input Shapes,Output Shapes,Input Data Types,Output Data Types\n", 1,
+     "no column 'Duration'"},
+    {"kernel_details.csv", "Duration(ms)," HEAD, 1, "several columns 'Duration'"},
+    {"kernel_details.csv", HEAD "MatMul,\"1,5\",,,,\n", 2, "'1,5', but should be a number"},
+    {"kernel_details.csv", HEAD "MatMul,1,\"4096,4096;40", 2, "does not end"},
+    {"kernel_details.csv", HEAD "MatMul,N/A,,,,\n", 2, "should be a number"},
     {"kernel_details.csv", HEAD "MatMul,1\n", 2, "the header has 6"},
     {"step_trace_time.csv", "Step,Computing\n1,2\n", 1, "no column 'Communication(Not Overlapped)'"},
     {"step_trace_time.csv", "Computing,Communication(Not Overlapped),Overlapped,Communication,Free\n", 1,
@@ -113,11 +128,93 @@ static const struct {
     {"step_trace_time.csv",
      "Computing,Communication(Not Overlapped),Overlapped,Communication,Free\n1,2,3,9,1\n", 2,
      "'Communication' is not"},
+    {"step_trace_time.csv", STEPS "0,0,0,0,0\n", 2, "takes no time"},
+    {"step_trace_time.csv", STEPS "1,0,0,0,-5\n", 2, "expected 0 to"},
+    {"step_trace_time.csv", STEPS "1,0,0,0,1e40\n", 2, "expected 0 to"},
+    {"communication.json", "{\"step\": [1]}", 0, "'step' should be an object"},
+    {"communication.json", "{\"step\": {\"p2p\": [1]}}", 0, "'p2p' of 'step'"},
+    {"communication.json", SEND("\"36\"", "2"), 0, "'Transit Size(MB)' of 'hcom_send__1'"},
+    {"communication.json", SEND("36", "-2"), 0, "should be a number, 0 to"},
+    {"communication.json", SEND("1e30", "2"), 0, "should be a number, 0 to"},
+    {"communication.json", "", 1, "not valid JSON"},
     {"communication.json", "[1]", 0, "expected an object"},
     {"communication.json", "{\"step\": {\"collective\": {\"hcom_send__1\": 3}}}", 0, "hcom_send__1"},
     {"communication.json", "{\"step\": ", 1, ""},
     {"nothing.txt", "", 0, "has no profiler output"},
 };
+
+/* One kernel, one step and one transfer, written in other ways. */
+static const struct {
+    const char *file;
+    const char *text;
+} same[] = {
+    {"kernel_details.csv",
+     HEAD "MatMul,475.5,\"4096,4096;4096,4096\",\"4096,4096\",DT_BF16;DT_BF16,DT_BF16\n"},
+    {"kernel_details.csv",
+     "\xef\xbb\xbf" HEAD
+     "MatMul,475.5\t,\"\"\"4096,4096;4096,4096\"\"\",\"4096,4096\",DT_BF16;DT_BF16,DT_BF16\r\n"},
+    {"kernel_details.csv",
+     "Output Data Types,Input Data Types,more,Output Shapes,Input Shapes, Duration(ms) ,Type\r\n"
+     "DT_BF16,DT_BF16;DT_BF16,\"x,\"\"y\"\"\",\"4096,4096\",\"4096,4096;4096,4096\",0.4755,MatMulV2"},
+    {"kernel_details.csv", HEAD "\nMatMul,475.5,\"4096,4096;4096,4096\",\"4096,4096\",BF16;BF16,BF16\n\n"},
+    {"step_trace_time.csv", STEPS "800,100,30,130,20\n"},
+    {"step_trace_time.csv",
+     "\xef\xbb\xbf"
+     "Free(us),Communication,Overlapped,Communication(Not Overlapped),Computing(ms)\r\n"
+     "20,130,30,100,0.8\r\n"},
+    {"communication.json", SEND("36", "2.0")},
+    {"communication.json", "\xef\xbb\xbf{\"s\": {\"collective\": {}, \"p2p\": {\"hcom_send__1\": "
+                           "{\"Communication Time Info\": {},\r\n"
+                           "\"Communication Bandwidth Info\": {\"RDMA\": {\"Transit Time(us)\": 2000, "
+                           "\"Transit Size(KB)\": 36e3}}}}}}"},
+};
+
+START_TEST(test_same)
+{
+    struct cs_err err = {0};
+    struct cs_profile profile = {0};
+    char dir[64];
+    scratch_open(dir);
+    scratch_write(dir, same[_i].file, same[_i].text, strlen(same[_i].text));
+    ck_assert_ok(cs_profile_load(&profile, dir, &err), &err);
+    if (strcmp(same[_i].file, "kernel_details.csv") == 0) {
+        ck_assert_int_eq(profile.n_kernels, 1);
+        ck_assert_double_eq_tol(profile.kernels[0].time_s, 475.5e-6, 1e-12);
+        ck_assert_int_eq(profile.kernels[0].cost.k, 4096);
+        ck_assert_double_eq_tol(profile.kernels[0].cost.bytes, 3 * 4096.0 * 4096 * 2, 1);
+    } else if (profile.step.n > 0) {
+        ck_assert_double_eq_tol(profile.step.iteration_s, 920e-6, 1e-12);
+    } else {
+        ck_assert_int_eq(profile.n_collectives, 1);
+        ck_assert_double_eq_tol(profile.collectives[0].bytes_per_s, 18e9, 1);
+    }
+    cs_profile_release(&profile);
+    scratch_close(dir);
+}
+END_TEST
+
+/* Shapes that no device holds, or that say nothing, are unknown kernels, whatever their type. */
+START_TEST(test_absurd_shapes)
+{
+    static const char *const rows = HEAD
+        "MatMul,1,\"2147483647,2147483647;2147483647,2147483647\",\"1,1\",BF16;BF16,BF16\n"
+        "BatchMatMul,1,\"2147483647,2147483647,2147483647;1,1,1\",\"1,1,1\",BF16;BF16,BF16\n"
+        "MatMul,1,\"0,4096;4096,0\",\"0,0\",BF16;BF16,BF16\nMatMul,1,\"-1,4096;4096,1\",\"1,1\",BF16,BF16\n"
+        "GroupedMatMul,1,\"1,1;0,1,1\",\"1,1\",BF16,BF16\nMatMul,1,;;;,,BF16,BF16\nMatMul,0,\"1,1;1,1\",\"1,"
+        "1\",,\n"
+        "FlashAttentionScore,1,\"1,1\",\"1\",,\nMatMul,1,N/A,N/A,N/A,N/A\n";
+    struct cs_err err = {0};
+    struct cs_profile profile = {0};
+    char dir[64];
+    scratch_open(dir);
+    scratch_write(dir, "kernel_details.csv", rows, strlen(rows));
+    ck_assert_ok(cs_profile_load(&profile, dir, &err), &err);
+    ck_assert_int_eq(profile.n_kernels, 0);
+    ck_assert_int_eq(profile.n_unknown, 9);
+    cs_profile_release(&profile);
+    scratch_close(dir);
+}
+END_TEST
 
 START_TEST(test_bad)
 {
@@ -138,6 +235,8 @@ static Suite *profile_suite(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_read);
     tcase_add_test(tcase, test_fit_finds_what_made_it);
+    tcase_add_test(tcase, test_absurd_shapes);
+    tcase_add_loop_test(tcase, test_same, 0, CS_COUNT(same));
     tcase_add_loop_test(tcase, test_bad, 0, CS_COUNT(bad));
     suite_add_tcase(suite, tcase);
     return suite;

@@ -21,7 +21,10 @@ static cs_status load_text(struct cs_study *study, const char *text, int32_t n_o
     ck_assert_ptr_nonnull(file);
     ck_assert_int_ge(fputs(text, file), 0);
     ck_assert_int_eq(fclose(file), 0);
-    struct cs_study_source source = {CS_TEST_SOURCE_DIR, "./" STUDY_FILE, n_overrides, overrides, NULL};
+    struct cs_study_source source = {.data_dir = CS_TEST_SOURCE_DIR,
+                                     .path = "./" STUDY_FILE,
+                                     .n_overrides = n_overrides,
+                                     .overrides = overrides};
     cs_status st = cs_study_load(study, &source, err);
     ck_assert_int_eq(unlink(STUDY_FILE), 0);
     return st;
@@ -158,7 +161,8 @@ START_TEST(a_study_needs_no_file)
     };
     struct cs_study study = {0};
     struct cs_err err = {0};
-    struct cs_study_source source = {CS_TEST_SOURCE_DIR, NULL, CS_COUNT(overrides), overrides, NULL};
+    struct cs_study_source source = {
+        .data_dir = CS_TEST_SOURCE_DIR, .n_overrides = CS_COUNT(overrides), .overrides = overrides};
     ck_assert_ok(cs_study_load(&study, &source, &err), &err);
     ck_assert_int_eq(study.training.seq_length, 128);
     cs_study_release(&study);
@@ -205,7 +209,7 @@ START_TEST(missing_studies_are_refused)
     for (int32_t i = 0; i < CS_COUNT(cases); i++) {
         struct cs_study study = {0};
         struct cs_err err = {0};
-        struct cs_study_source source = {CS_TEST_SOURCE_DIR, cases[i].path, 0, NULL, NULL};
+        struct cs_study_source source = {.data_dir = CS_TEST_SOURCE_DIR, .path = cases[i].path};
         ck_assert_int_eq(cs_study_load(&study, &source, &err), CS_E_INPUT);
         ck_assert_ptr_nonnull(strstr(err.text, cases[i].part));
         cs_study_release(&study);
@@ -354,7 +358,7 @@ START_TEST(the_shipped_study_is_enumerated)
     struct cs_study study = {0};
     struct cs_space space = {0};
     struct cs_err err = {0};
-    struct cs_study_source source = {CS_TEST_SOURCE_DIR, "llama3-70b-64", 0, NULL, NULL};
+    struct cs_study_source source = {.data_dir = CS_TEST_SOURCE_DIR, .path = "llama3-70b-64"};
     ck_assert_ok(cs_study_load(&study, &source, &err), &err);
     ck_assert_ok(cs_space_build(&space, &study, &err), &err);
     /* 4 mp x 4 pp and mp 64; op 1 2 4 dp, zero 3, sp 2, schedule 4, vpp 3, micro-batch 4, recompute 3, every

@@ -20,7 +20,8 @@ static cs_status load(struct cs_study *study, const char *platform, int32_t n, c
                              platform),
                      0);
     ck_assert_int_eq(fclose(file), 0);
-    struct cs_study_source source = {CS_TEST_SOURCE_DIR, "./" STUDY_FILE, n, more, NULL};
+    struct cs_study_source source = {
+        .data_dir = CS_TEST_SOURCE_DIR, .path = "./" STUDY_FILE, .n_overrides = n, .overrides = more};
     cs_status st = cs_study_load(study, &source, err);
     ck_assert_int_eq(unlink(STUDY_FILE), 0);
     return st;

@@ -229,7 +229,8 @@ static cs_status brute_force(const char *server, const char *topology, const cha
     struct cs_override list[] = {{"platform.server", server, true},
                                  {"platform.topology", topology, true},
                                  {"platform.nodes", nodes, true}};
-    struct cs_study_source source = {CS_TEST_SOURCE_DIR, "./" STUDY_FILE, 3, list, NULL};
+    struct cs_study_source source = {
+        .data_dir = CS_TEST_SOURCE_DIR, .path = "./" STUDY_FILE, .n_overrides = 3, .overrides = list};
     struct cs_study study = {0};
     struct cs_space space = {0};
     struct cs_simulator simulator = {0};

@@ -95,10 +95,18 @@ START_TEST(rows_that_cannot_run_say_why)
                            HEADER "a,dgx-a100,8,8," GPT
                                   "8,1,1,n,,1,8,1024,none,fp16,1.5,x,\"a, \"\"quoted\"\" note\"\n"
                                   "b,dgx-a100,8,8," GPT "8,1,2,n,,1,8,1024,none,fp16,1.5,x,\n"
-                                  "c,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,partial(custom),fp16,1.5,x,\n",
+                                  "c,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,partial(custom),fp16,1.5,x,\n"
+                                  "d,dgx-a100,8,8," GPT "8,1,1,maybe,,1,8,1024,none,fp16,1.5,x,\n"
+                                  "e,dgx-a100,8,8," GPT "8,1,1,n,ZeRO-9,1,8,1024,none,fp16,1.5,x,\n"
+                                  "f,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,none,int4,1.5,x,\n"
+                                  "g,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,none,fp16,1e300,x,\n",
                            &err),
                  &err);
-    ck_assert_int_eq(cases.n, 3);
+    ck_assert_int_eq(cases.n, 7);
+    ck_assert(strstr(cases.items[3].problem, "'sp' is 'maybe', neither y nor n"));
+    ck_assert(strstr(cases.items[4].problem, "how the optimizer is sharded"));
+    ck_assert(strstr(cases.items[5].problem, "number type"));
+    ck_assert(strstr(cases.items[6].problem, "not that of a step"));
     ck_assert_ptr_null(cases.items[0].problem);
     ck_assert(strstr(cases.items[1].problem, "devices-product"));
     ck_assert(strstr(cases.items[2].problem, "which layers"));
@@ -116,6 +124,16 @@ static const struct {
     {HEADER "a,dgx-a100,eight,8," GPT "8,1,1,n,,1,8,1024,none,fp16,1.5,x,\n", 2, "n_devices"},
     {HEADER "a,dgx-a100,8,8," GPT "8,1,1,n,,1,8,1024,none,fp16,fast,x,\n", 2, "iteration_seconds"},
     {HEADER "a,\"dgx", 2, "does not end"},
+    {HEADER, 1, "there is no case"},
+    {"", 1, "there is no column 'id'"},
+    {"id," HEADER, 1, "two columns 'id'"},
+    {HEADER ",h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,nobody,\n", 2, "without an id"},
+    {HEADER "a,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,nobody,\n"
+            "b,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,nobody,\n"
+            "a,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,2,nobody,\n",
+     4, "the id 'a' is that of line 2 too"},
+    {HEADER "a,h100-sxm5,1,8," GPT "1,1,1,n,,1,8,1024,none,bf16,1,r\xe9sum\xe9,\n", 2,
+     "not UTF-8: the byte 0xe9"},
 };
 
 START_TEST(bad_files_are_refused_at_their_line)
@@ -160,6 +178,16 @@ START_TEST(errors_are_as_defined)
     ck_assert_double_eq_tol(errors.ranks[0].spearman, -1, 1e-12);
     ck_assert_double_eq_tol(errors.ranks[0].top1_regret_frac, 4, 1e-12); /* 5 s instead of 1 s */
     ck_assert_double_eq_tol(errors.ranks[0].top5_regret_frac, 0, 1e-12);
+    cs_errors_release(&errors);
+    /* Of what a search cannot tell apart it may take the worst. */
+    static const double tied_s[] = {1, 1, 1, 1, 2};
+    cs_errors_find(&errors, &cases, tied_s, NULL);
+    ck_assert_double_eq_tol(errors.ranks[0].top1_regret_frac, 3, 1e-12); /* 4 s instead of 1 s */
+    ck_assert_double_eq_tol(errors.ranks[0].spearman, 0.70710678, 1e-6);
+    cs_errors_release(&errors);
+    static const double equal_s[] = {1, 1, 1, 1, 1};
+    cs_errors_find(&errors, &cases, equal_s, NULL);
+    ck_assert(isnan(errors.ranks[0].spearman)); /* says nothing of the order */
     cs_errors_release(&errors);
 }
 END_TEST
@@ -249,9 +277,76 @@ START_TEST(calibration_finds_a_figure_again)
 END_TEST
 
 /* What the catalogue says of links, `fitted on collectives.csv`, comes out of the fit of collectives.csv
- * again. */
+ * again, to the digits that it has, and so does what is said to be as there. */
+/* A chip's figures, moved by a tenth up and down, are the catalogue's again when they are fitted to the
+ * published runs: those that the runs determine. Software and the other chips stay, which at the optimum of
+ * all makes no difference. */
+START_TEST(published_runs_give_the_catalogue_s_chip)
+{
+    static const char *const parts[] = {"910b2", "910b3"};
+    static const struct {
+        const char *key;
+        double by; /* @unit factor */
+    } moved[] = {{"efficiency.matmul", 0.9}, {"efficiency.grouped-matmul", 1.1}, {"host_launch", 1.1}};
+    static struct cs_calibration calibration; /* large */
+    struct cs_err err = {0};
+    struct cs_catalogue *catalogue = NULL;
+    struct cs_testbed bed;
+    struct cs_cases cases;
+    struct cs_calibrate_options options = {.validate = {.n_workers = 2}, .n_rounds = 2, .only = parts[1]};
+    int32_t n_determined = 0;
+    ck_assert_ok(cs_catalogue_load(CS_TEST_SOURCE_DIR "/platforms/catalogue", &catalogue, &err), &err);
+    cs_testbed_init(&bed, catalogue);
+    ck_assert_ok(cs_cases_load(&cases, RUNS, &softwares, &err), &err);
+    ck_assert(cs_calibrate_knows(parts[1]) && !cs_calibrate_knows("abacus"));
+    for (int32_t i = 0; i < CS_COUNT(moved); i++) {
+        for (int32_t k = 0; k < CS_COUNT(parts); k++) {
+            *cs_chip_figure_place(cs_testbed_chip(&bed, parts[k]), cs_chip_figure_index(moved[i].key)) *=
+                moved[i].by;
+        }
+    }
+    ck_assert_ok(cs_calibrate(&cases, &bed, &softwares, &options, &calibration, &err), &err);
+    for (int32_t i = 0; i < calibration.n_figures; i++) {
+        const struct cs_fit_figure *f = &calibration.figures[i];
+        int32_t index = cs_chip_figure_index(f->key);
+        double was = cs_chip_figure(cs_catalogue_chip(catalogue, f->owner), index);
+        bool determined = f->determined_frac > CS_DETERMINED_FRAC;
+        double off_frac = fabs(f->value / was - 1);
+        ck_assert_str_eq(f->owner, parts[0]);
+        ck_assert_msg(off_frac < (determined ? 0.02 : 0.02 + 0.25 * f->uncertainty_frac), "%s: %g, not %g",
+                      f->key, f->value, was);
+        n_determined += determined;
+    }
+    ck_assert_int_ge(n_determined, 3);
+    for (int32_t i = 0; i < CS_COUNT(moved); i++) { /* all parts of the generation have them */
+        for (int32_t k = 0; k < CS_COUNT(parts); k++) {
+            int32_t index = cs_chip_figure_index(moved[i].key);
+            double was = cs_chip_figure(cs_catalogue_chip(catalogue, parts[k]), index);
+            ck_assert_double_eq_tol(cs_chip_figure(cs_testbed_chip(&bed, parts[k]), index) / was, 1, 0.02);
+        }
+    }
+    cs_calibration_release(&calibration);
+    cs_cases_release(&cases);
+    cs_testbed_release(&bed);
+    cs_catalogue_free(catalogue);
+}
+END_TEST
+
+static const char *const link_keys[] = {"intra_bandwidth", "intra_latency", "nic_bandwidth", "nic_latency"};
+
+static const double *server_figures(const struct cs_server *s)
+{
+    static double figures[4];
+    figures[0] = s->intra_bytes_per_s;
+    figures[1] = s->intra_latency_s;
+    figures[2] = s->nic_bytes_per_s;
+    figures[3] = s->nic_latency_s;
+    return figures;
+}
+
 START_TEST(collectives_give_the_catalogue_s_links)
 {
+    int32_t n_set = 0;
     static struct cs_link_fits fits; /* large */
     struct cs_err err = {0};
     struct cs_catalogue *catalogue = NULL;
@@ -262,14 +357,27 @@ START_TEST(collectives_give_the_catalogue_s_links)
                                     NULL, &err),
                  &err);
     ck_assert_int_eq(fits.n_rows, 178);
-    ck_assert_int_eq(fits.n, 6);
     for (int32_t i = 0; i < fits.n; i++) {
         const struct cs_link_fit *f = &fits.items[i];
-        ck_assert_double_eq_tol(f->bytes_per_s / f->catalogue_bytes_per_s, 1, 0.04);
-        ck_assert_double_eq_tol(f->latency_s / f->catalogue_latency_s, 1, 0.05);
-        ck_assert_double_lt(f->error_frac, 0.15);
+        ck_assert(f->error_frac < 0.15 || cs_link_fit_fails(f));
         ck_assert(isnan(f->held_out_frac) == (f->n_groups == 1));
     }
+    cs_collectives_apply(&fits, &bed);
+    for (int32_t s = 0; s < bed.n_servers; s++) {
+        const char *name = bed.servers[s].name;
+        const double *is = server_figures(&bed.servers[s]);
+        double fitted[4];
+        memcpy(fitted, is, sizeof fitted);
+        const double *was = server_figures(cs_catalogue_server(catalogue, name));
+        for (int32_t k = 0; k < 4; k++) {
+            const char *source = cs_catalogue_server_source(catalogue, name, link_keys[k]);
+            bool set = cs_collectives_set(&fits, name, link_keys[k]);
+            ck_assert_double_eq_tol(fitted[k] / was[k], 1, 5e-4);
+            ck_assert_msg(set || !strstr(source, "fitted on collectives.csv"), "%s %s", name, link_keys[k]);
+            n_set += set;
+        }
+    }
+    ck_assert_int_gt(n_set, 20);
     cs_testbed_release(&bed);
     cs_catalogue_free(catalogue);
 }
@@ -297,11 +405,11 @@ START_TEST(collectives_give_a_link_again)
                            bytes, bus / 1e9, kind == 2 ? "one" : "other");
         }
     }
-    cs_strbuf_addf(&text, "dgx-a100,16,2,all_reduce,1e9,10,two nodes\nabacus,8,1,all_reduce,1e9,10,x\n");
+    cs_strbuf_addf(&text, "abacus,8,1,all_reduce,1e9,10,x\n");
     write_file(cs_strbuf_str(&text));
     ck_assert_ok(cs_collectives_fit(&fits, FILE_NAME, &bed, NULL, &err), &err);
     ck_assert_int_eq(fits.n, 1);
-    ck_assert_int_eq(fits.n_foreign, 2);
+    ck_assert_int_eq(fits.n_foreign, 1);
     ck_assert_int_eq(fits.items[0].n_groups, 2);
     ck_assert_double_eq_tol(fits.items[0].bytes_per_s / bytes_per_s, 1, 0.01);
     ck_assert_double_eq_tol(fits.items[0].latency_s / latency_s, 1, 0.05);
@@ -313,6 +421,45 @@ START_TEST(collectives_give_a_link_again)
     ck_assert_int_eq(err.line, 2);
     write_file("hardware,n_devices\n");
     ck_assert_int_eq(cs_collectives_fit(&fits, FILE_NAME, &bed, NULL, &err), CS_E_INPUT);
+    ck_assert_int_eq(unlink(FILE_NAME), 0);
+    cs_strbuf_release(&text);
+    cs_testbed_release(&bed);
+    cs_catalogue_free(catalogue);
+}
+END_TEST
+
+/* Links between nodes: a tree node's worth of all-reduces by the closed form itself, with other figures; and
+ * what does not depend on where the fit starts. */
+START_TEST(collectives_give_links_between_nodes)
+{
+    static struct cs_link_fits fits; /* large */
+    static struct cs_link_fits again;
+    struct cs_err err = {0};
+    struct cs_catalogue *catalogue = NULL;
+    struct cs_testbed bed;
+    struct cs_strbuf text = {0};
+    ck_assert_ok(cs_catalogue_load(CS_TEST_SOURCE_DIR "/platforms/catalogue", &catalogue, &err), &err);
+    cs_testbed_init(&bed, catalogue);
+    cs_strbuf_addf(&text, "hardware,n_devices,n_nodes,collective,bytes,busbw_GBps,source\n");
+    /* Four nodes of one device each: a ring of 2 x 3 steps over the NICs for large messages. */
+    for (double bytes = 67108864; bytes < 9e9; bytes *= 2) {
+        double time_s = 10e-6 + 6 * (20e-6 + bytes / 4 / 18e9);
+        cs_strbuf_addf(&text, "dgx-a100,4,4,all_reduce,%.0f,%.9g,one\n", bytes, bytes * 1.5 / time_s / 1e9);
+    }
+    cs_strbuf_addf(&text, "dgx-a100,2,2,p2p write D2D (RDMA),1048576,18,two\n");
+    write_file(cs_strbuf_str(&text));
+    ck_assert_ok(cs_collectives_fit(&fits, FILE_NAME, &bed, NULL, &err), &err);
+    ck_assert_int_eq(fits.n, 1);
+    ck_assert_int_eq(fits.items[0].place, CS_LINK_BETWEEN);
+    ck_assert_int_eq(fits.items[0].n_rows, 9);
+    ck_assert_double_eq_tol(fits.items[0].bytes_per_s / 18e9, 1, 0.005);
+    ck_assert(cs_collectives_set(&fits, "dgx-a100", "nic_bandwidth"));
+    ck_assert(!cs_collectives_set(&fits, "dgx-a100", "intra_bandwidth"));
+    ck_assert(!cs_collectives_set(&fits, "vtrain-a100", "nic_bandwidth")); /* its NICs are others */
+    cs_testbed_server(&bed, "dgx-a100")->nic_bytes_per_s *= 1.1;
+    cs_testbed_server(&bed, "dgx-a100")->intra_bytes_per_s *= 0.9;
+    ck_assert_ok(cs_collectives_fit(&again, FILE_NAME, &bed, NULL, &err), &err);
+    ck_assert_double_eq_tol(again.items[0].bytes_per_s / fits.items[0].bytes_per_s, 1, 1e-4);
     ck_assert_int_eq(unlink(FILE_NAME), 0);
     cs_strbuf_release(&text);
     cs_testbed_release(&bed);
@@ -358,8 +505,10 @@ static Suite *suite(void)
     tcase_add_test(tcase, errors_are_as_defined);
     tcase_add_test(tcase, software_is_written_as_it_is_read);
     tcase_add_test(tcase, calibration_finds_a_figure_again);
+    tcase_add_test(tcase, published_runs_give_the_catalogue_s_chip);
     tcase_add_test(tcase, collectives_give_the_catalogue_s_links);
     tcase_add_test(tcase, collectives_give_a_link_again);
+    tcase_add_test(tcase, collectives_give_links_between_nodes);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -121,6 +121,12 @@ int cs__fail(const struct cs_err *err);
 int cs__finish(int exit_status);
 /** Where shipped data is: $CLUSTERSIM_DATA, else beside the installed program, else the source tree. */
 CS_MUST_CHECK cs_status cs__data_dir(struct cs_arena *arena, const char **data_dir, struct cs_err *err);
+/** The folder that --catalogue names, NULL = none. */
+const char *cs__catalogue_over(void);
+/** Can the files be written? For what takes long: before it, not after. NULL entries are options that were
+ * not given, "-" is standard output, which can take one of them; nothing is touched. CS_E_INPUT or CS_E_IO
+ * with the name. */
+CS_MUST_CHECK cs_status cs__check_outputs(const char *const *paths, int32_t n, struct cs_err *err);
 /** Load the study that the options name. */
 CS_MUST_CHECK cs_status cs__load_study(struct cs_study *study, const struct cs__study_args *args,
                                        struct cs_err *err);

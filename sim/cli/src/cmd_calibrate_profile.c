@@ -127,6 +127,10 @@ static void print_rest(const struct cs_profile *profile)
         (void)printf("%-16s %-10s %8lld %14s\n", c->kind, c->transport, (long long)c->n,
                      cs_units_format(c->bytes_per_s, CS_UNIT_BYTES_PER_S, rate, sizeof rate));
     }
+    if (profile->n_unknown_operations > 0) {
+        (void)printf("%lld operations of other names are left out\n",
+                     (long long)profile->n_unknown_operations);
+    }
     if (profile->elapsed_s > 0) {
         (void)printf("%.1f %% of the collectives' time is waiting for other ranks\n",
                      100 * profile->wait_s / profile->elapsed_s);
@@ -176,6 +180,8 @@ static json_t *profile_json(const struct cs_profile *profile, const char *chip,
     (void)json_object_set_new(object, "kinds", fits_json(fits));
     (void)json_object_set_new(object, "unknown_kernels", json_integer((json_int_t)profile->n_unknown));
     (void)json_object_set_new(object, "collectives", collectives);
+    (void)json_object_set_new(object, "unknown_operations",
+                              json_integer((json_int_t)profile->n_unknown_operations));
     if (step->n > 0) {
         (void)json_object_set_new(object, "step",
                                   json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "steps",
@@ -223,6 +229,10 @@ int cs__calibrate_profile(int argc, char **argv)
     struct cs_profile profile = {0};
     struct cs_profile_fit fits[CS_N_OPKINDS];
     parse_args(&args, argc, argv);
+    CS_TRY(cs__check_outputs(&args.output.json, 1, &err));
+    if (args.catalogue) {
+        CS_TRY(cs__calibrated_check(args.catalogue, &err));
+    }
     CS_TRY(cs__hardware_load(&hardware, NULL, &err));
     const struct cs_chip *before = cs_catalogue_chip(hardware.catalogue, args.chip);
     if (!before) {

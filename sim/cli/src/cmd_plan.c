@@ -133,8 +133,10 @@ int cs__cmd_plan(int argc, char **argv)
     struct cs_plan_answer answer = {0};
     parse_args(&args, argc, argv);
     cs__run_to_study(&args.run, &args.study);
-    struct cs_study_source source = {
-        .path = args.study.study, .n_overrides = args.study.n_overrides, .overrides = args.study.overrides};
+    struct cs_study_source source = {.catalogue = cs__catalogue_over(),
+                                     .path = args.study.study,
+                                     .n_overrides = args.study.n_overrides,
+                                     .overrides = args.study.overrides};
     CS_TRY(cs__data_dir(&arena, &source.data_dir, &err));
     CS_TRY(cs_plan_read(&plan, &source, &err));
     CS_TRY(cs__points_store_open(&store, args.store, &err));

@@ -393,7 +393,8 @@ int cs__cmd_platform_generate(int argc, char **argv)
     struct cs_loc loc = {args.description ? args.description : "command line", 0, 0};
     CS_TRY(cs__hardware_load(&hardware, NULL, &err));
     if (args.description) {
-        struct cs_study_source source = {.data_dir = hardware.data_dir, .path = args.description};
+        struct cs_study_source source = {
+            .data_dir = hardware.data_dir, .catalogue = cs__catalogue_over(), .path = args.description};
         CS_TRY(cs_description_load(&study, &source, &spec, &err));
     } else {
         CS_TRY(describe(&args, hardware.catalogue, &spec, &err));

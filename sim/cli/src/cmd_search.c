@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct search_args {
     struct cs__study_args study;
@@ -470,7 +469,6 @@ static cs_status choose_enumeration(struct search_args *args, struct cs_err *err
 /* What can be known to fail after the search fails before it. */
 static cs_status check_args(const struct search_args *args, struct cs_err *err)
 {
-    cs_status st = CS_OK;
     const char *const files[] = {args->output.json, args->output.csv};
     bool analytic = args->run.options.fidelity == CS_FIDELITY_ANALYTIC;
     if (analytic && args->explain) {
@@ -481,19 +479,7 @@ static cs_status check_args(const struct search_args *args, struct cs_err *err)
         return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
                           "--store keeps results of simulations: use fidelity folded or full");
     }
-    for (int32_t i = 0; i < CS_COUNT(files); i++) {
-        struct cs_outfile file = {0};
-        struct stat info;
-        bool is_special = files[i] && stat(files[i], &info) == 0 && !S_ISREG(info.st_mode) &&
-                          !S_ISDIR(info.st_mode); /* who reads a pipe would take the look for its end */
-        if (files[i] && !is_special) {
-            st = cs_outfile_open(&file, files[i], err); /* beside the file, which is not touched */
-            cs_outfile_release(&file);
-            CS_TRY(st);
-        }
-    }
-out:
-    return st;
+    return cs__check_outputs(files, CS_COUNT(files), err);
 }
 
 int cs__cmd_search(int argc, char **argv)

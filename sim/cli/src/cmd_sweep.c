@@ -204,8 +204,10 @@ int cs__cmd_sweep(int argc, char **argv)
     struct cs_point *points = NULL;
     parse_args(&args, argc, argv);
     cs__run_to_study(&args.run, &args.study);
-    struct cs_study_source source = {
-        .path = args.study.study, .n_overrides = args.study.n_overrides, .overrides = args.study.overrides};
+    struct cs_study_source source = {.catalogue = cs__catalogue_over(),
+                                     .path = args.study.study,
+                                     .n_overrides = args.study.n_overrides,
+                                     .overrides = args.study.overrides};
     CS_TRY(cs__data_dir(&arena, &source.data_dir, &err));
     CS_TRY(read_sweep(&sweep, &args, &source, &err));
     CS_TRY(cs__points_store_open(&store, args.store, &err));

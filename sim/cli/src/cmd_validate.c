@@ -16,7 +16,8 @@ enum {
     OPT_PLAIN,
     OPT_INTERVALS,
     OPT_COLLECTIVES,
-    OPT_DOUBTS
+    OPT_DOUBTS,
+    OPT_ONLY
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -55,6 +56,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_DOUBTS:
         args->doubts = arg;
+        return 0;
+    case OPT_ONLY:
+        if (!cs_calibrate_knows(arg)) {
+            argp_error(state, "no figure of the chip '%s' is fitted to runs", arg);
+        }
+        args->only = arg;
         return 0;
     case OPT_CROSS:
         args->cross_validate = true;
@@ -95,12 +102,15 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
         {0}};
     static const struct argp_option calibrate_options[] = {
         SHARED_OPTIONS,
-        {"output", 'o', "DIR", 0, "Write fitted catalogue files (chips.yaml, software.yaml) there", 0},
+        {"output", 'o', "DIR", 0,
+         "Write what was fitted there, for --catalogue: chip-NAME.yaml, server-NAME.yaml, software.yaml", 0},
         {"rounds", OPT_ROUNDS, "N", 0, "Simulate and fit so many times (2)", 0},
         {"starts", OPT_STARTS, "N", 0,
          "Fit from so many places, drawn from what the figures are drawn to, and keep the best (1)", 0},
         {"collectives", OPT_COLLECTIVES, "FILE", 0,
          "Fit the links inside servers to measured collectives, with CASES.csv or alone", 0},
+        {"only", OPT_ONLY, "CHIP", 0,
+         "Fit the figures of this chip and its generation to their own runs, keep all others", 0},
         {"cross-validate", OPT_CROSS, NULL, 0, "Predict each group with figures fitted without it", 0},
         {0}};
     static const struct argp_child children[] = {{&cs__output_argp, 0, NULL, 0}, {0}};
@@ -132,6 +142,39 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
               calibrate ? "clustersim calibrate" : "clustersim validate", argc, argv, args);
 }
 
+cs_status cs__validate_check(const struct cs__validate_args *args, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const char *const inputs[] = {args->cases, args->collectives, args->doubts};
+    const char *const outputs[] = {args->output.json, args->output.csv, args->svg, args->markdown,
+                                   args->intervals};
+    for (int32_t i = 0; i < CS_COUNT(inputs); i++) {
+        for (int32_t k = 0; k < CS_COUNT(outputs); k++) {
+            if (inputs[i] && outputs[k] && strcmp(inputs[i], outputs[k]) == 0) {
+                st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){inputs[i], 0, 0},
+                                "is read, and should be overwritten with a result");
+                goto out;
+            }
+        }
+    }
+    CS_TRY(cs__check_outputs(outputs, CS_COUNT(outputs), err));
+    if (args->catalogue) {
+        CS_TRY(cs__calibrated_check(args->catalogue, err));
+    }
+out:
+    return st;
+}
+
+bool cs__validate_wants_text(const struct cs__validate_args *args)
+{
+    const char *const files[] = {args->svg, args->markdown, args->intervals};
+    bool wants = cs__wants_text(&args->output);
+    for (int32_t i = 0; i < CS_COUNT(files); i++) {
+        wants &= !(files[i] && strcmp(files[i], "-") == 0);
+    }
+    return wants;
+}
+
 static void show(void *context, int32_t done, int32_t of)
 {
     cs__points_progress_show(context, done, of, ((struct cs__progress *)context)->next_s);
@@ -146,14 +189,23 @@ static void forget_figures(struct cs_softwares *list)
     }
 }
 
+/* The shipped ones, or those beside the catalogue that is used instead. */
+static cs_status load_softwares(struct cs__bench *bench, struct cs_err *err)
+{
+    struct cs_arena *arena = &bench->hardware.arena;
+    const char *over = cs__catalogue_over();
+    const char *path = over ? cs_path_join(arena, over, "software.yaml") : NULL;
+    if (!path || !cs_file_exists(path)) {
+        path = cs_path_join(arena, bench->hardware.data_dir, "strategies/software/software.yaml");
+    }
+    return cs_softwares_load(&bench->softwares, path, err);
+}
+
 cs_status cs__bench_load(struct cs__bench *bench, const struct cs__validate_args *args, struct cs_err *err)
 {
     cs_status st = CS_OK;
     CS_TRY(cs__hardware_load(&bench->hardware, NULL, err));
-    CS_TRY(cs_softwares_load(
-        &bench->softwares,
-        cs_path_join(&bench->hardware.arena, bench->hardware.data_dir, "strategies/software/software.yaml"),
-        err));
+    CS_TRY(load_softwares(bench, err));
     if (args->plain) {
         forget_figures(&bench->softwares);
     }
@@ -287,7 +339,7 @@ cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__valid
                                         .calibration = calibration,
                                         .held_out = held_out.n_sets ? &held_out : NULL,
                                         .links = links};
-    if (cs__wants_text(&args->output)) {
+    if (cs__validate_wants_text(args)) {
         if (calibration) {
             cs_report_calibrate_text(stdout, calibration);
             (void)fputc('\n', stdout);
@@ -317,6 +369,7 @@ int cs__cmd_validate(int argc, char **argv)
     struct cs__validate_args args = {0};
     struct cs__bench bench = {0};
     cs__validate_parse(&args, false, argc, argv);
+    CS_TRY(cs__validate_check(&args, &err));
     CS_TRY(cs__bench_load(&bench, &args, &err));
     cs__catch_signals();
     CS_TRY(cs_validate_run(&bench.cases, &bench.bed, &bench.options, bench.runs, &err));

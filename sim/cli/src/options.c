@@ -38,9 +38,28 @@ static void end_of_usage(void)
     }
 }
 
+/* Folder of --catalogue; every command has the option. */
+static const char *catalogue_over;
+
+const char *cs__catalogue_over(void)
+{
+    return catalogue_over;
+}
+
+enum { OPT_CATALOGUE = 1 };
+static const struct argp_option root_options[] = {
+    {"catalogue", OPT_CATALOGUE, "DIR", 0,
+     "Chips, servers and software of the files in DIR, as `calibrate -o DIR` writes them, instead of the "
+     "shipped ones of the same name",
+     0},
+    {0}};
+
 static error_t parse_root(int key, char *arg, struct argp_state *state)
 {
-    (void)arg;
+    if (key == OPT_CATALOGUE) {
+        cs__option_once(state, &catalogue_over, arg, "catalogue");
+        return 0;
+    }
     if (key == ARGP_KEY_INIT) {
         state->child_inputs[0] = state->input;
         state->err_stream = argp_errors;
@@ -53,7 +72,7 @@ void cs__parse(const struct argp *argp, const char *name, int argc, char **argv,
 {
     char program[64];
     const struct argp_child child[] = {{argp, 0, NULL, 0}, {0}};
-    const struct argp root = {NULL, parse_root, NULL, NULL, child, NULL, NULL};
+    const struct argp root = {root_options, parse_root, NULL, NULL, child, NULL, NULL};
     (void)snprintf(program, sizeof program, "%s", name);
     argv[0] = program; /* argp and getopt show it */
     argp_program_version_hook = show_version;

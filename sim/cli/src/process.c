@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,8 +62,10 @@ cs_status cs__load_study(struct cs_study *study, const struct cs__study_args *ar
 {
     cs_status st = CS_OK;
     struct cs_arena arena = {0};
-    struct cs_study_source source = {
-        .path = args->study, .n_overrides = args->n_overrides, .overrides = args->overrides};
+    struct cs_study_source source = {.catalogue = cs__catalogue_over(),
+                                     .path = args->study,
+                                     .n_overrides = args->n_overrides,
+                                     .overrides = args->overrides};
     CS_TRY(cs__data_dir(&arena, &source.data_dir, err));
     CS_TRY(cs_study_load(study, &source, err));
     if (!args->model_listed || strcmp(args->model_listed, study->model_path) != 0) {
@@ -78,8 +81,8 @@ cs_status cs__hardware_load(struct cs__hardware *hardware, const char *text, str
     cs_status st = CS_OK;
     const char *path = NULL;
     CS_TRY(cs__data_dir(&hardware->arena, &hardware->data_dir, err));
-    CS_TRY(cs_catalogue_load(cs_path_join(&hardware->arena, hardware->data_dir, "platforms/catalogue"),
-                             &hardware->catalogue, err));
+    CS_TRY(cs_catalogue_load_over(cs_path_join(&hardware->arena, hardware->data_dir, "platforms/catalogue"),
+                                  cs__catalogue_over(), &hardware->catalogue, err));
     if (text) {
         struct cs_loc loc = {"command line", 0, 0};
         CS_TRY(cs_shipped_find(&hardware->arena, hardware->data_dir, CS_SHIPPED_PLATFORM, text, NULL, loc,
@@ -156,6 +159,30 @@ const char *cs__simgrid_cfg(void)
 {
     const char *cfg = getenv("CLUSTERSIM_SIMGRID_CFG");
     return cfg && cfg[0] ? cfg : NULL;
+}
+
+cs_status cs__check_outputs(const char *const *paths, int32_t n, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    for (int32_t i = 0; i < n; i++) {
+        struct cs_outfile file = {0};
+        struct stat info;
+        bool is_special = paths[i] && stat(paths[i], &info) == 0 && !S_ISREG(info.st_mode) &&
+                          !S_ISDIR(info.st_mode); /* who reads a pipe would take the look for its end */
+        for (int32_t k = 0; k < i && paths[i] && !is_special; k++) {
+            if (paths[k] && strcmp(paths[k], paths[i]) == 0) {
+                st = cs_err_set(err, CS_E_INPUT, CS_NOLOC, "two results are to be written to '%s'", paths[i]);
+                goto out;
+            }
+        }
+        if (paths[i] && !is_special) {
+            st = cs_outfile_open(&file, paths[i], err); /* beside the file, which is not touched */
+            cs_outfile_release(&file);
+            CS_TRY(st);
+        }
+    }
+out:
+    return st;
 }
 
 cs_status cs__write_json(const struct cs__output_args *args, json_t *json, struct cs_err *err)

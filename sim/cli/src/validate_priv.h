@@ -20,8 +20,29 @@ struct cs__validate_args {
     int32_t n_rounds;
     int32_t n_starts;
     bool cross_validate;
+    const char *only; /* calibrate: chip whose generation alone is fitted */
 };
+/** Can everything that is asked for be written? Before the minutes of simulating and fitting. */
+CS_MUST_CHECK cs_status cs__validate_check(const struct cs__validate_args *args, struct cs_err *err);
+/** Not when one of the results goes to standard output. */
+bool cs__validate_wants_text(const struct cs__validate_args *args);
 void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc, char **argv);
+
+/** What calibration leaves, for `calibrate -o DIR`. Borrowed; NULL = was not fitted. */
+struct cs__calibrated {
+    const char *dir;
+    const struct cs_catalogue *catalogue; /* as it was */
+    const struct cs_testbed *bed;         /* with the fitted figures */
+    struct cs_softwares *softwares;       /* fitted figures get their source */
+    const struct cs_calibration *calibration;
+    const struct cs_link_fits *links;
+    const char *measured_chips; /* files that were fitted to */
+    const char *measured_links;
+};
+/** Is `dir` a folder to write into? */
+CS_MUST_CHECK cs_status cs__calibrated_check(const char *dir, struct cs_err *err);
+/** Write chip-NAME.yaml, server-NAME.yaml and software.yaml of what was fitted, all of them or none. */
+CS_MUST_CHECK cs_status cs__calibrated_write(const struct cs__calibrated *what, struct cs_err *err);
 
 /** `calibrate --profile DIR`: fits to profiler output instead of cases. @return the exit status. */
 bool cs__calibrates_profile(int argc, char **argv);

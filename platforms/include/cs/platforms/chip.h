@@ -98,6 +98,11 @@ struct cs_catalogue; /* opaque: chips, servers and the sources of their figures 
 /** Read every *.yaml of the folder `dir` (in name order). The caller frees with cs_catalogue_free. */
 CS_MUST_CHECK cs_status cs_catalogue_load(const char *dir, struct cs_catalogue **catalogue,
                                           struct cs_err *err);
+/** The same, with the files of the folder `over` (NULL: none): its chips and servers stand in for those of
+ * the same name in `dir`, everything else joins what is there. A map `software` in its files is passed over:
+ *  calibration writes all of its figures into one folder. */
+CS_MUST_CHECK cs_status cs_catalogue_load_over(const char *dir, const char *over,
+                                               struct cs_catalogue **catalogue, struct cs_err *err);
 void cs_catalogue_free(struct cs_catalogue *catalogue);
 /** Chip / server by name; NULL when unknown. Borrowed from the catalogue. */
 const struct cs_chip *cs_catalogue_chip(const struct cs_catalogue *catalogue, const char *name);
@@ -107,6 +112,10 @@ const char *const *cs_catalogue_chip_names(const struct cs_catalogue *catalogue)
 const char *const *cs_catalogue_server_names(const struct cs_catalogue *catalogue);
 /** Source text of a chip's figure by its catalogue key ("memory", "efficiency.matmul"); NULL if unknown. */
 const char *cs_catalogue_source(const struct cs_catalogue *catalogue, const char *chip, const char *figure);
+
+/** The same of a server's figure ("intra_bandwidth"). */
+const char *cs_catalogue_server_source(const struct cs_catalogue *catalogue, const char *server,
+                                       const char *figure);
 
 /** The figures of a chip, for whoever lists, changes or writes them back. Keys are the catalogue's
  *  ("memory", "efficiency.matmul"). */
@@ -124,6 +133,13 @@ double *cs_chip_figure_place(struct cs_chip *chip, int32_t figure);
 /** Write a chip as a catalogue file that gives the same figures when read again; figure f has the source
  *  `sources[f]` (cs_chip_n_figures() texts). The stream's errors are the caller's to check. */
 void cs_chip_write(const struct cs_chip *chip, const char *const *sources, FILE *stream);
+
+/** The figures of a server, as those of a chip: keys, and writing one as a catalogue file that is the same
+ *  server when read again. `sources` are cs_server_n_figures() texts, NULL for what the server has not. */
+int32_t cs_server_n_figures(void);
+const char *cs_server_figure_key(int32_t figure);
+int32_t cs_server_figure_index(const char *key);
+void cs_server_write(const struct cs_server *server, const char *const *sources, FILE *stream);
 
 /** Can the chip compute in `dtype` at all: does its matrix engine have a peak for it? */
 bool cs_chip_has_dtype(const struct cs_chip *chip, enum cs_dtype dtype);

@@ -51,11 +51,16 @@ struct cs_calibrate_options {
     int32_t n_rounds; /* simulate, fit; 0 = 3 */
     int32_t n_starts; /* of the first fit: the priors, and others drawn from them; 0 = 1 */
     bool cross_validate;
+    const char *only; /* a chip: fit its generation alone to its own runs and keep everything else, software
+                         too; NULL = everything. At the optimum of everything both give the same figures. */
     void (*say)(void *context, const char *line); /* progress, may be NULL */
     void *say_context;
 };
 
-/** Fit; on success the testbed's chips and the softwares hold the fitted figures. */
+/** Is the chip one whose figures can be fitted? */
+bool cs_calibrate_knows(const char *chip);
+/** Fit; on success the testbed's chips and the softwares hold the fitted figures. Precondition: `only` is
+ * NULL or a chip that cs_calibrate_knows. */
 CS_MUST_CHECK cs_status cs_calibrate(const struct cs_cases *cases, struct cs_testbed *bed,
                                      struct cs_softwares *softwares,
                                      const struct cs_calibrate_options *options,

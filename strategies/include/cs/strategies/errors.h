@@ -21,8 +21,10 @@ struct cs_error_set {
 struct cs_rank_set {
     const char *name;
     int32_t n;
-    double spearman;         /* @unit rank correlation, -1 .. 1 */
-    double top1_regret_frac; /* the best by prediction is so much slower than the best measured */
+    double spearman;         /* @unit rank correlation, -1 .. 1; NaN when all predictions, or all
+                                measurements, are equal */
+    double top1_regret_frac; /* the best by prediction is so much slower than the best measured; of equal
+                                predictions the slowest counts */
     double top5_regret_frac; /* the best measured of the five best by prediction */
 };
 

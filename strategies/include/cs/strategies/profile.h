@@ -52,8 +52,9 @@ struct cs_profile {
     double known_s;
     int32_t n_collectives;
     struct cs_profile_collective *collectives;
-    double wait_s;    /* of all collectives: waiting for the other ranks */
-    double elapsed_s; /* of all collectives */
+    int64_t n_unknown_operations; /* of communication.json, whose names say no kind */
+    double wait_s;                /* of all collectives: waiting for the other ranks */
+    double elapsed_s;             /* of all collectives */
     struct cs_profile_step step;
 };
 

@@ -114,8 +114,9 @@ struct cs_study_source {
     int32_t n_overrides;  /* applied in order, each wins over the file */
     const struct cs_override *overrides;
     const struct cs_yaml_node *const
-        *trees; /* values of overrides that stand in a file, with their places, as
-                   long as the study; an entry NULL: its text. NULL = all texts */
+        *trees;            /* values of overrides that stand in a file, with their places, as
+                              long as the study; an entry NULL: its text. NULL = all texts */
+    const char *catalogue; /* folder of catalogue files that stand in for shipped ones, NULL = none */
 };
 
 /** A study, read and checked, with its model and platform loaded. Everything lives in its own arenas. */
