@@ -312,6 +312,80 @@ START_TEST(test_fp8_separate_casts)
 }
 END_TEST
 
+/* Memory traffic of the operators of a pass with this label, and the kernels they launch. */
+static double traffic(const struct cs_trace *trace, const char *pass, const char *label, int32_t *n_kernels)
+{
+    const struct cs_block *block = workload_block(trace, 0, pass);
+    double bytes = 0;
+    *n_kernels = 0;
+    for (int32_t i = 0; i < block->n_ops; i++) {
+        const struct cs_op *op = &block->ops[i];
+        if (op->type == CS_OP_COMPUTE && strcmp(trace->labels[op->label], label) == 0) {
+            bytes += trace->costs[op->cost].bytes;
+            *n_kernels += trace->costs[op->cost].n_kernels;
+        }
+    }
+    return bytes;
+}
+
+/* Tokens x hidden x layers of the LLaMA2 7B; elements that its gated MLPs have between their products. */
+#define LLAMA_HIDDEN (1024.0 * 4096 * 32)
+#define LLAMA_INNER (1024.0 * 11008 * 32)
+
+START_TEST(test_chains)
+{
+    /* By hand, bytes an element in bf16, forward: x.float() 6, pow 8, mean 4, product 8, to bf16 6, gain 4;
+     * rotary embedding of queries and of keys: two products 4 each, the halves' negation 2 and concatenation
+     * 4, the sum 6. One kernel reads and writes each element once. */
+    int32_t n[3];
+    struct cs_model llama = workload_model("llama2-7b");
+    struct cs_training fused = workload_training(&llama, 8, 1024);
+    struct cs_training chains = fused;
+    chains.separate_norms = chains.separate_rope = true;
+    struct cs_trace *a = workload_trace(&llama, &fused, "dp=2");
+    struct cs_trace *b = workload_trace(&llama, &chains, "dp=2");
+    const double gains = 2.0 * 4096 * 32; /* read once, and with each pass over the elements */
+    ck_assert_double_eq_tol(traffic(a, "forward", "attention.norm", &n[0]), 4 * LLAMA_HIDDEN + gains, 1);
+    ck_assert_double_eq_tol(traffic(b, "forward", "attention.norm", &n[1]), 36 * LLAMA_HIDDEN + 9 * gains, 1);
+    ck_assert_double_eq_tol(traffic(b, "backward", "ffn.norm", &n[2]), 84 * LLAMA_HIDDEN + 14 * gains, 1);
+    ck_assert_int_eq(n[0], 32);
+    ck_assert_int_eq(n[1], 8 * 32);
+    ck_assert_double_eq_tol(traffic(a, "forward", "attention.rope", &n[0]), 2 * 4 * LLAMA_HIDDEN, 1);
+    ck_assert_double_eq_tol(traffic(b, "forward", "attention.rope", &n[1]), 2 * 20 * LLAMA_HIDDEN, 1);
+    cs_trace_free(a);
+    cs_trace_free(b);
+    cs_model_release(&llama);
+}
+END_TEST
+
+START_TEST(test_fused_glu)
+{
+    /* silu(gate) x up in one kernel: the activated gate is neither written nor kept. */
+    int32_t n = 0;
+    struct cs_model llama = workload_model("llama2-7b");
+    struct cs_training apart = workload_training(&llama, 8, 1024);
+    struct cs_training fused = apart;
+    fused.fused_glu = true;
+    struct cs_trace *a = workload_trace(&llama, &apart, "dp=2");
+    struct cs_trace *b = workload_trace(&llama, &fused, "dp=2");
+    struct cs_mem_peak peak[2];
+    cs_trace_memory(a, 0, &peak[0]);
+    cs_trace_memory(b, 0, &peak[1]);
+    double less = (double)(peak[0].by_category_bytes[CS_MEM_ACTIVATIONS] -
+                           peak[1].by_category_bytes[CS_MEM_ACTIVATIONS]);
+    ck_assert_double_eq_tol(less, 2 * LLAMA_INNER, 0.5);
+    ck_assert_double_eq_tol(traffic(a, "forward", "ffn.silu", &n), 4 * LLAMA_INNER, 1);
+    ck_assert_double_eq_tol(traffic(b, "forward", "ffn.silu", &n), 0, 1e-9);
+    ck_assert_int_eq(n, 0);
+    ck_assert_double_eq_tol(traffic(b, "forward", "ffn.mul", &n), 6 * LLAMA_INNER, 1);
+    double backward = traffic(b, "backward", "ffn.mul", &n) + traffic(b, "backward", "ffn.silu", &n);
+    ck_assert_double_eq_tol(backward, 10 * LLAMA_INNER, 1); /* three read, two written */
+    cs_trace_free(a);
+    cs_trace_free(b);
+    cs_model_release(&llama);
+}
+END_TEST
+
 static Suite *options_suite(void)
 {
     Suite *suite = suite_create("options");
@@ -326,6 +400,8 @@ static Suite *options_suite(void)
     tcase_add_loop_test(c, test_optimizers, 0, 3);
     tcase_add_test(c, test_fp8);
     tcase_add_test(c, test_fp8_separate_casts);
+    tcase_add_test(c, test_chains);
+    tcase_add_test(c, test_fused_glu);
     suite_add_tcase(suite, c);
     return suite;
 }

@@ -269,7 +269,8 @@ static void as_chain(const struct cs_costing *costing, const struct cs_node *nod
         cost->bytes *= chain->traffic_ratio[pass != CS_PASS_FORWARD];
         cost->n_kernels = chain->n_kernels[pass != CS_PASS_FORWARD];
     } else if (node->chain == CS_CHAIN_GATE && costing->fused_glu) {
-        cost->bytes = 0; /* the kernel of the product does it */
+        /* The kernel of the product does it: of its own there is the gate to read again for backward. */
+        cost->bytes = pass == CS_PASS_FORWARD ? 0 : cost->bytes / 3;
         cost->n_kernels = 0;
     }
 }
