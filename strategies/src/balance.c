@@ -130,6 +130,7 @@ static void derive_state(const struct cs__balancer *b, const struct cs_strategy 
             n_params += stage->item_params[item];
         }
         double each_bytes = n_params > 0 ? (double)stage->model_state_bytes / (double)n_params : 0;
+        each_bytes += stages.keep_weights ? (double)stages.weight_elt_bytes : 0;
         w->n_layers[i] = stage->n_items - before - behind;
         w->layer_bytes = fmax(w->layer_bytes, (double)stage->item_params[before] * each_bytes);
         w->buffer_bytes = fmax(w->buffer_bytes, (double)stage->buffer_bytes);

@@ -58,6 +58,8 @@ int32_t cs_key_get(const struct cs_strategy *strategy, enum cs_key key)
         return strategy->swap_activations ? 1 : 0;
     case CS_KEY_EXPERT_MP:
         return strategy->expert_mp ? 1 : 0;
+    case CS_KEY_KEEP_WEIGHTS:
+        return strategy->keep_weights ? 1 : 0;
     case CS_N_KEYS:
         break;
     }
@@ -132,6 +134,9 @@ void cs_key_put(struct cs_strategy *strategy, enum cs_key key, int32_t value)
         return;
     case CS_KEY_EXPERT_MP:
         strategy->expert_mp = value != 0;
+        return;
+    case CS_KEY_KEEP_WEIGHTS:
+        strategy->keep_weights = value != 0;
         return;
     case CS_N_KEYS:
         break;

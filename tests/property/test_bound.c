@@ -161,6 +161,7 @@ static void random_strategy(struct cs_strategy *s, struct cs_training *t, const 
     s->dp = n_devices / s->mp / s->pp;
     s->op = random_power(s->dp);
     s->zero = 1 + pick(3);
+    s->keep_weights = pick(2);
     s->sp = pick(2);
     s->schedule = schedules[pick(CS_COUNT(schedules))];
     s->micro_batch = 1 + pick(3);

@@ -49,6 +49,7 @@ static struct cs_strategy random_strategy(struct cs_rng *state)
     s.offload_optimizer = cs_rng_below(&rng, 6) == 0;
     s.swap_activations = cs_rng_below(&rng, 6) == 0;
     s.expert_mp = s.ep > 1 && cs_rng_below(&rng, 2) == 0;
+    s.keep_weights = s.zero == 3 && cs_rng_below(&rng, 2) == 0;
     s.recompute = (enum cs_recompute)PICK(CS_RECOMPUTE_NONE, CS_RECOMPUTE_SELECTIVE, CS_RECOMPUTE_FULL);
     for (uint32_t i = CS_N_DIMS - 1; i > 0; i--) {
         uint32_t j = cs_rng_below(&rng, i + 1);

@@ -82,6 +82,11 @@ static const struct {
      "parallel.parallel_optimizer_config.parallel_optimizer_threshold",
      "sharded here too",
      2},
+    {{.parallel = "enable_parallel_optimizer: True",
+      .rest = "recompute_config: {recompute: True, parallel_optimizer_comm_recompute: True}\n"},
+     "recompute_config.parallel_optimizer_comm_recompute",
+     "gathered once a step",
+     5},
     {{.parallel = "comm_fusion: {openstate: True, allreduce: {mode: size, config: 32}}"},
      "parallel.comm_fusion.allreduce.config",
      "is not modelled",
@@ -277,6 +282,10 @@ static const struct {
      8},
     {{.parallel = "enable_parallel_optimizer: True, parallel_optimizer_config: {optimizer_level: level3}"},
      "dp=8,mp=1,pp=1,op=8,zero=3",
+     8},
+    {{.parallel = "enable_parallel_optimizer: True, parallel_optimizer_config: {optimizer_level: level3}",
+      .rest = "recompute_config: {recompute: True, parallel_optimizer_comm_recompute: True}\n"},
+     "dp=8,mp=1,pp=1,op=8,zero=3,recompute=full",
      8},
     {{.parallel =
           "enable_parallel_optimizer: True, parallel_optimizer_config: {parallel_optimizer_threshold: "

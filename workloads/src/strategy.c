@@ -112,6 +112,7 @@ void cs_strategy_canonicalise(struct cs_strategy *strategy)
     if (strategy->op == 1) {
         strategy->zero = 1;
     }
+    strategy->keep_weights = strategy->keep_weights && strategy->zero == 3;
     if (strategy->mp == 1) {
         strategy->sp = false;
         strategy->fused_tp = false;
@@ -164,7 +165,7 @@ static void words_of(const struct cs_strategy *s, int64_t words[N_WORDS])
 }
 
 /** The fields that are usually zero. */
-#define N_RARE 8
+#define N_RARE 9
 static void rare_words_of(const struct cs_strategy *s, int64_t words[N_RARE])
 {
     const int64_t fields[N_RARE] = {s->cp_kind,
@@ -174,7 +175,8 @@ static void rare_words_of(const struct cs_strategy *s, int64_t words[N_RARE])
                                     s->keep_comm,
                                     s->offload_optimizer,
                                     s->swap_activations,
-                                    s->expert_mp};
+                                    s->expert_mp,
+                                    s->keep_weights};
     memcpy(words, fields, sizeof fields);
 }
 

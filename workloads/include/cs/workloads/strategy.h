@@ -87,17 +87,19 @@ struct cs_strategy {
     enum cs_recompute recompute;
     enum cs_dim placement[CS_N_DIMS];
     enum cs_cp_kind cp_kind;
-    int32_t seq_split;          /* seqpipe: slices of a sequence; 0 = 1 */
-    int32_t half_batches;       /* 2: each micro-batch in two halves, the communication of one under the
-                                   computation of the other (micro_batch_interleave_num); 0 = 1 */
-    bool fused_tp;              /* products fused with their tensor-parallel communication (MC2) */
-    bool keep_comm;             /* results of tensor-parallel communication are kept, so that recomputation
-                                   does not repeat it (mp_comm_recompute: False) */
-    bool offload_optimizer;     /* optimizer states live on the host */
-    bool swap_activations;      /* what layers keep for backward goes to the host meanwhile */
-    bool expert_mp;             /* experts' matrices are cut over mp like a dense MLP's, and ep is of dp * cp
-                                   ranks (Megatron-LM's default); else every mp rank has whole experts */
-    struct cs_per_place layers; /* layers of each place; not given: dealt evenly */
+    int32_t seq_split;      /* seqpipe: slices of a sequence; 0 = 1 */
+    int32_t half_batches;   /* 2: each micro-batch in two halves, the communication of one under the
+                               computation of the other (micro_batch_interleave_num); 0 = 1 */
+    bool fused_tp;          /* products fused with their tensor-parallel communication (MC2) */
+    bool keep_comm;         /* results of tensor-parallel communication are kept, so that recomputation
+                               does not repeat it (mp_comm_recompute: False) */
+    bool offload_optimizer; /* optimizer states live on the host */
+    bool swap_activations;  /* what layers keep for backward goes to the host meanwhile */
+    bool expert_mp;         /* experts' matrices are cut over mp like a dense MLP's, and ep is of dp * cp
+                               ranks (Megatron-LM's default); else every mp rank has whole experts */
+    bool keep_weights;      /* zero 3: weights stay gathered from a forward pass until no micro-batch waits
+                               for its backward pass (FSDP's reshard_after_forward: False) */
+    struct cs_per_place layers;           /* layers of each place; not given: dealt evenly */
     struct cs_per_place full_layers;      /* the first so many layers of a place are fully recomputed ... */
     struct cs_per_place selective_layers; /* ... and of the first so many the others selectively; given, both
                                              take the place of `recompute` */
@@ -106,7 +108,8 @@ struct cs_strategy {
 /** 1 everywhere, 1f1b, no recomputation, placement mp,cp,dp,pp. */
 void cs_strategy_init(struct cs_strategy *strategy);
 /** Fields that mean nothing for this strategy get their canonical value (zero when op = 1, sp when mp = 1,
- *  schedule when pp = 1, dimensions of degree 1 in the placement), so that equal runs compare equal. */
+ *  keep_weights unless zero = 3, schedule when pp = 1, dimensions of degree 1 in the placement), so that
+ * equal runs compare equal. */
 void cs_strategy_canonicalise(struct cs_strategy *strategy);
 bool cs_strategy_equal(const struct cs_strategy *a, const struct cs_strategy *b);
 uint64_t cs_strategy_hash(const struct cs_strategy *strategy);
@@ -119,7 +122,7 @@ CS_MUST_CHECK cs_status cs_strategy_parse(const char *text, struct cs_loc loc, s
                                           uint32_t *mask, struct cs_err *err);
 /** The keys of a strategy in canonical order: dp mp pp op zero sp cp ep vpp schedule micro_batch recompute
  *  placement, then cp_kind seq_split half_batches fused_tp keep_comm offload_optimizer swap_activations
- *  expert_mp layers full_layers selective_layers; NULL-terminated. Lists are written 5/6/6/5. */
+ *  expert_mp keep_weights layers full_layers selective_layers; NULL-terminated. Lists are written 5/6/6/5. */
 extern const char *const cs_strategy_keys[];
 /** Set one key from text (as in a study or on the command line); same errors as cs_strategy_parse. */
 CS_MUST_CHECK cs_status cs_strategy_set(struct cs_strategy *strategy, const char *key, const char *text,
