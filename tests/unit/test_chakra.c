@@ -665,6 +665,16 @@ static size_t load(const char *dir, const char *name, char *data, size_t max)
     return bytes;
 }
 
+static const char *find_bytes(const char *data, size_t bytes, const struct cs_strbuf *wanted)
+{
+    for (size_t at = 0; at + wanted->len <= bytes; at++) {
+        if (memcmp(data + at, wanted->text, wanted->len) == 0) {
+            return data + at;
+        }
+    }
+    return NULL;
+}
+
 /* The bytes of a small trace: two ranks, an all-reduce, a message. */
 START_TEST(test_written_bytes)
 {
@@ -732,6 +742,58 @@ START_TEST(test_written_bytes)
 }
 END_TEST
 
+/* Copies between host and device: a collective of the rank alone, so that ASTRA-sim runs them beside
+ * computing (its statistics stop at work of the host), and read again as what they are. */
+START_TEST(test_host_copies)
+{
+    char scratch[64];
+    char dir[96];
+    char data[4096];
+    struct cs_err err = {0};
+    struct cs_trace *read = NULL;
+    struct cs_chakra_notes notes = {0};
+    double s_per_flop = 1e-6;
+    scratch_open(scratch);
+    snprintf(dir, sizeof dir, "%s/trace", scratch);
+    struct handmade shape = {1, 2, 1, 1, true, 5.2, 2, 0, 0, 300};
+    struct cs_trace *trace = handmade_trace(&shape);
+    struct cs_block *block = &trace->blocks[trace->programs[0].calls[0].block];
+    int32_t n_copies = 0;
+    for (int32_t i = 0; i < block->n_ops && n_copies == 0; i++) {
+        if (block->ops[i].type == CS_OP_COMPUTE) {
+            block->ops[i].stream = 1;
+            n_copies++;
+        }
+    }
+    ck_assert_int_eq(n_copies, 1);
+    ck_assert_ok(cs_trace_write_chakra(trace, op_time, &s_per_flop, dir, &err), &err);
+    size_t bytes = load(dir, "trace.0.et", data, sizeof data);
+    struct cs_strbuf wanted = {0};
+    struct cs_strbuf attr = {0};
+    text(&attr, 1, "is_host_copy", 12);
+    number(&attr, BOOL, 1);
+    text(&wanted, 10, attr.text, attr.len);
+    ck_assert_ptr_nonnull(find_bytes(data, bytes, &wanted));
+    wanted.len = attr.len = 0;
+    text(&attr, 1, "is_cpu_op", 9);
+    number(&attr, BOOL, 1);
+    text(&wanted, 10, attr.text, attr.len);
+    ck_assert_ptr_null(find_bytes(data, bytes, &wanted));
+    cs_strbuf_release(&wanted);
+    cs_strbuf_release(&attr);
+    bytes = load(dir, "trace.json", data, sizeof data);
+    data[bytes] = '\0';
+    ck_assert_ptr_nonnull(strstr(data, "[0],"));
+    ck_assert_ptr_nonnull(strstr(data, "[1],"));
+    ck_assert_ok(cs_trace_read(dir, &read, &notes, &err), &err);
+    ck_assert_int_eq(notes.n_host, 2); /* one a rank */
+    ck_assert_str_eq(read->stream_names[1], "host");
+    cs_trace_free(read);
+    handmade_free(trace);
+    scratch_close(scratch);
+}
+END_TEST
+
 /* What dependencies cannot say, and times that are none, leave nothing behind. */
 START_TEST(test_unwritable)
 {
@@ -785,6 +847,7 @@ static Suite *chakra_suite(void)
     suite_add_tcase(suite, tc);
     tc = tcase_create("write");
     tcase_add_test(tc, test_written_bytes);
+    tcase_add_test(tc, test_host_copies);
     tcase_add_test(tc, test_unwritable);
     suite_add_tcase(suite, tc);
     return suite;

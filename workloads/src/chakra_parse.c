@@ -225,12 +225,13 @@ enum attr {
     PG_NAME,
     COMM_GROUP, /* an older name of pg_name, a number */
     INVOLVED_DIM,
-    DURATION_S, /* ours: the exact duration */
+    DURATION_S,   /* ours: the exact duration */
+    IS_HOST_COPY, /* ours: a broadcast to itself that stands for a copy between host and device */
     N_ATTRS
 };
 static const char *const attr_names[] = {
-    "is_cpu_op", "num_ops", "tensor_size", "comm_type",    "comm_size",  "comm_src", "comm_dst",
-    "comm_tag",  "pg_name", "comm_group",  "involved_dim", "duration_s", NULL};
+    "is_cpu_op", "num_ops", "tensor_size", "comm_type",    "comm_size",  "comm_src",     "comm_dst",
+    "comm_tag",  "pg_name", "comm_group",  "involved_dim", "duration_s", "is_host_copy", NULL};
 
 /** A node's message, taken apart. */
 struct raw {
@@ -498,6 +499,11 @@ out:
     return st;
 }
 
+static bool is_set(const struct raw *raw, enum attr attr)
+{
+    return raw->attrs[attr].kind == NUMBER && raw->attrs[attr].whole != 0;
+}
+
 static cs_status take_node(struct cs__et *et, int32_t rank, struct cs__et_node *node, const struct raw *raw,
                            struct cs_err *err)
 {
@@ -509,9 +515,9 @@ static cs_status take_node(struct cs__et *et, int32_t rank, struct cs__et_node *
         return cs__et_bad(et, rank, node, err, "has type %" PRIu64 ", which is not known", raw->type);
     }
     node->type = (uint8_t)raw->type;
-    node->on_host = raw->attrs[IS_CPU_OP].kind == NUMBER && raw->attrs[IS_CPU_OP].whole != 0;
+    node->on_host = is_set(raw, IS_CPU_OP) || is_set(raw, IS_HOST_COPY);
     bool moves = node->type == CS__ET_SEND || node->type == CS__ET_RECV || node->type == CS__ET_COLL;
-    if (moves && node->on_host) { /* the host's call of it; the device has a node of its own */
+    if (moves && node->on_host) { /* a copy, or the host's call of it; the device has a node of its own */
         node->type = CS__ET_COMP;
     }
     switch ((enum cs__et_type)node->type) {
