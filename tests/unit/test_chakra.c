@@ -617,6 +617,21 @@ START_TEST(test_broken_bytes)
 }
 END_TEST
 
+/* What others named with bytes that a terminal or a JSON file does not take is shown without them. */
+START_TEST(test_shown_names)
+{
+    /* Version; node 1, computing of 3 microseconds. */
+    static const char data[] = "\x00\x0e\x08\x01\x12\x06\x1b[3\xff\xc3\xa4\x18\x04\x38\x03";
+    struct cs_chakra_file file = {"t.0.et", data, sizeof data - 1};
+    struct cs_err err = {0};
+    struct cs_trace *trace = NULL;
+    ck_assert_ok(cs_trace_read_chakra_files(&file, 1, NULL, &trace, NULL, &err), &err);
+    ck_assert_int_eq(trace->n_labels, 1);
+    ck_assert_str_eq(trace->labels[0], "?[3?\xc3\xa4");
+    cs_trace_free(trace);
+}
+END_TEST
+
 START_TEST(test_folders)
 {
     char dir[64];
@@ -811,6 +826,15 @@ START_TEST(test_unwritable)
     ck_assert_fails(cs_trace_write_chakra(trace, op_time, &s_per_flop, dir, &err), &err, CS_E_INPUT, 0,
                     "takes");
     ck_assert_int_eq(scratch_count(scratch), 0);
+    static const char *const names[][2] = {{"\x1b[31m", "a control character"}, {"\xff", "is no UTF-8"}};
+    for (int32_t i = 0; i < CS_COUNT(names); i++) {
+        const char *labels[] = {names[i][0]};
+        const char **kept = trace->labels;
+        trace->labels = labels;
+        ck_assert_fails(cs_trace_write_chakra(trace, op_time, &s_per_flop, dir, &err), &err, CS_E_INPUT, 0,
+                        names[i][1]);
+        trace->labels = kept;
+    }
     /* The event of the gradient, recorded by the other stream as well. */
     s_per_flop = 1;
     struct cs_block *block = &trace->blocks[2];
@@ -843,6 +867,7 @@ static Suite *chakra_suite(void)
     tcase_add_loop_test(tc, test_refused, 0, CS_COUNT(refused));
     tcase_add_test(tc, test_refused_together);
     tcase_add_test(tc, test_broken_bytes);
+    tcase_add_test(tc, test_shown_names);
     tcase_add_test(tc, test_folders);
     suite_add_tcase(suite, tc);
     tc = tcase_create("write");

@@ -153,6 +153,15 @@ START_TEST(test_unwritable)
     trace->n_chans = 300;
     ck_assert_fails(cs_trace_write_native(trace, dir, &err), &err, CS_E_LIMIT, 0, "holds");
     trace->n_chans = 2;
+    /* Names that the reader refuses: what a terminal takes for commands. */
+    static const char *const names[] = {"\x1b[31m", "line\n", "\x7f", "\xc2\x9b"};
+    for (int32_t i = 0; i < CS_COUNT(names); i++) {
+        const char *kept = trace->blocks[1].name;
+        trace->blocks[1].name = names[i];
+        ck_assert_fails(cs_trace_write_native(trace, dir, &err), &err, CS_E_INPUT, 0,
+                        "of a block holds a control character");
+        trace->blocks[1].name = kept;
+    }
     ck_assert_int_eq(scratch_count(scratch), 0);
     handmade_free(trace);
 }

@@ -59,6 +59,17 @@ void cs__et_names_release(struct cs__et_names *names)
     *names = (struct cs__et_names){0};
 }
 
+const char *cs__et_shown(const struct cs__et *et, const char *name)
+{
+    char *shown = cs_arena_strdup(&et->trace->arena, name);
+    for (char *at = shown; *at != '\0';) {
+        size_t n = cs_text_shown_bytes(at);
+        *at = n > 0 ? *at : '?';
+        at += n > 0 ? n : 1;
+    }
+    return shown;
+}
+
 cs_status cs__et_bad(const struct cs__et *et, int32_t rank, const struct cs__et_node *node,
                      struct cs_err *err, const char *fmt, ...)
 {

@@ -262,6 +262,7 @@ cs_status cs_trace_write_chakra(const struct cs_trace *trace, cs_op_time_fn *op_
     struct cs__folder folder = {0};
     struct writer w = {.trace = trace, .op_time = op_time, .context = context};
     CS_TRY(cs_trace_check(trace, err));
+    CS_TRY(cs__names_check(trace, true, err));
     writer_init(&w, trace);
     CS_TRY(cs__folder_open(&folder, dir, err));
     CS_TRY(cs__folder_file(&folder, "trace.json", err));
