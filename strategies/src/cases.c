@@ -148,11 +148,11 @@ static void read_list(struct reader *r, const char *t, struct cs_per_place *list
     while (isdigit((unsigned char)*t) && list->n < CS_PLACES_MAX) {
         char *end = NULL;
         long n = strtol(t, &end, 10);
-        if (n > UINT8_MAX) {
-            refuse(r, "a stage with more than 255 layers");
+        if (n > CS_PER_PLACE_MAX) {
+            refuse(r, "a stage with more layers than a model has");
             return;
         }
-        list->at[list->n++] = (uint8_t)n;
+        list->at[list->n++] = (uint16_t)n;
         t = end + strspn(end, ", ");
     }
 }

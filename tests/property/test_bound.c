@@ -98,7 +98,7 @@ static void random_list(struct cs_per_place *list, int32_t n, int32_t sum, int32
     }
     list->n = (uint8_t)n;
     for (int32_t i = 0; i < n; i++) {
-        list->at[i] = (uint8_t)(sum ? 1 : pick(most + 1));
+        list->at[i] = (uint16_t)(sum ? 1 : pick(most + 1));
     }
     for (int32_t left = sum - n; left > 0; left--) {
         list->at[pick(n)]++;

@@ -77,9 +77,9 @@ static void random_lists(struct cs_rng *rng, struct cs_strategy *s, int32_t n_la
         int32_t most = left - (n - 1 - i);
         int32_t layers = i == n - 1 ? left : 1 + (int32_t)cs_rng_below(rng, (uint32_t)most);
         left -= layers;
-        s->layers.at[i] = (uint8_t)layers;
-        s->full_layers.at[i] = (uint8_t)cs_rng_below(rng, (uint32_t)(layers < 4 ? layers + 1 : 4));
-        s->selective_layers.at[i] = (uint8_t)cs_rng_below(rng, (uint32_t)(layers < 6 ? layers + 1 : 6));
+        s->layers.at[i] = (uint16_t)layers;
+        s->full_layers.at[i] = (uint16_t)cs_rng_below(rng, (uint32_t)(layers < 4 ? layers + 1 : 4));
+        s->selective_layers.at[i] = (uint16_t)cs_rng_below(rng, (uint32_t)(layers < 6 ? layers + 1 : 6));
     }
     cs_strategy_canonicalise(s);
 }

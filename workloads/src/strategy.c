@@ -30,9 +30,22 @@ void cs_strategy_init(struct cs_strategy *strategy)
                                      .half_batches = 1};
 }
 
+int cs_per_place_compare(const struct cs_per_place *a, const struct cs_per_place *b)
+{
+    if (a->n != b->n) {
+        return a->n < b->n ? -1 : 1;
+    }
+    for (int32_t i = 0; i < a->n; i++) {
+        if (a->at[i] != b->at[i]) {
+            return a->at[i] < b->at[i] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
 static bool same_per_place(const struct cs_per_place *a, const struct cs_per_place *b)
 {
-    return a->n == b->n && memcmp(a->at, b->at, a->n) == 0;
+    return a->n == b->n && memcmp(a->at, b->at, a->n * sizeof a->at[0]) == 0;
 }
 
 /** Places of the model: where a list has one number each. */
@@ -212,7 +225,8 @@ uint64_t cs_strategy_hash(const struct cs_strategy *strategy)
                                           &strategy->selective_layers};
     for (int32_t i = 0; i < CS_COUNT(lists); i++) {
         if (lists[i]->n > 0) {
-            hash = cs_hash_bytes(cs_hash_mix(hash, (uint64_t)i), lists[i]->at, lists[i]->n);
+            hash = cs_hash_bytes(cs_hash_mix(hash, (uint64_t)i), lists[i]->at,
+                                 lists[i]->n * sizeof lists[i]->at[0]);
         }
     }
     return hash;

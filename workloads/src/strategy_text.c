@@ -238,8 +238,8 @@ static cs_status set_list(struct cs_per_place *list, const char *name, const cha
             goto out;
         }
         memcpy(item, at, len);
-        CS_TRY(cs_int_parse(item, 0, UINT8_MAX, name, loc, &value, err));
-        read.at[read.n++] = (uint8_t)value;
+        CS_TRY(cs_int_parse(item, 0, CS_PER_PLACE_MAX, name, loc, &value, err));
+        read.at[read.n++] = (uint16_t)value;
         if (at[len] == '\0') {
             break;
         }

@@ -8,6 +8,7 @@
 #include "cs/workloads/model.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum cs_optimizer { CS_OPT_ADAMW, CS_OPT_SGD, CS_OPT_MUON };
 extern const char *const cs_optimizer_names[]; /* "adamw", "sgd", "muon" */
@@ -65,15 +66,18 @@ extern const char *const cs_cp_kind_names[]; /* "ring", "ulysses" */
 /** A number for each place of the model: the pipeline's stages, or with several chunks a stage the pp * vpp
  *  pieces in the order in which a micro-batch passes them. n = 0: not given. */
 #define CS_PLACES_MAX 128
+#define CS_PER_PLACE_MAX UINT16_MAX /* above what a model may have in all */
 struct cs_per_place {
     uint8_t n;
-    uint8_t at[CS_PLACES_MAX];
+    uint16_t at[CS_PLACES_MAX];
 };
+/** Lists by length, then by the numbers in turn: <0, 0, >0. */
+int cs_per_place_compare(const struct cs_per_place *a, const struct cs_per_place *b);
 
 /* Chunks of a stage (vpp), slices of a sequence: a trace names two channels for each chunk. */
 #define CS_CHUNKS_MAX 64
-/* A strategy in text: three lists of three digits a place, and the other keys. */
-#define CS_STRATEGY_TEXT_MAX (3 * 4 * CS_PLACES_MAX + 512)
+/* A strategy in text: three lists of five digits a place, and the other keys. */
+#define CS_STRATEGY_TEXT_MAX (3 * 6 * CS_PLACES_MAX + 512)
 
 /** One parallel strategy. Plain value: compare and hash by field (cs_strategy_equal, cs_strategy_hash).
  *  dp * mp * cp * pp = devices. Zero in the fields behind `placement` means the usual. */
