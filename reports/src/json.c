@@ -198,6 +198,9 @@ static void put_inputs(json_t *object, const struct cs_study *study, const struc
     put_text(batch, "dtype", cs_dtype_names[training->dtype]);
     put_text(batch, "gradient_dtype", cs_dtype_names[training->gradient_dtype]);
     put_text(batch, "optimizer", cs_optimizer_names[training->optimizer]);
+    if (training->routing_imbalance_frac > 1) {
+        put_real(batch, "routing_imbalance", training->routing_imbalance_frac);
+    }
     (void)json_object_set_new(inputs, "made_by", made_by_json(origin));
     put_text(inputs, "study", study->path);
     (void)json_object_set_new(inputs, "model", model);

@@ -27,6 +27,9 @@ static uint64_t hash_training(uint64_t hash, const struct cs_training *t)
         hash = cs_hash_mix(hash, (uint64_t)words[i]);
     }
     hash = cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
+    if (t->routing_imbalance_frac > 1) { /* as before for those without */
+        hash = cs_hash_real(hash, t->routing_imbalance_frac);
+    }
     return cs_hash_real(cs_hash_real(hash, t->bucket_bytes), t->host_bytes_per_s);
 }
 

@@ -84,6 +84,7 @@ static void random_model(struct cs_model *model, struct cs_training *training)
         .host_bytes_per_s = 31.5e9,
         .clip_gradient = pick(2),
         .flash_attention = pick(2),
+        .routing_imbalance_frac = pick(3) ? 0 : 1.5,
         .scatter_messages = pick(2),
         .blocking_sends = pick(2),
     };

@@ -141,6 +141,7 @@ START_TEST(test_random)
         training.scatter_messages = cs_rng_below(&rng, 2) == 1;
         training.blocking_sends = cs_rng_below(&rng, 2) == 1;
         training.gradient_dtype = (enum cs_dtype)PICK(CS_DTYPE_FP32, CS_DTYPE_BF16);
+        training.routing_imbalance_frac = PICK(0, 0, 0, 2);
         training.optimizer = (enum cs_optimizer)PICK(CS_OPT_ADAMW, CS_OPT_SGD, CS_OPT_MUON);
         struct cs_strategy strategy = random_strategy(&rng);
         /* What a rule would refuse at once, most of the time left alone so that the rules have something to
@@ -176,6 +177,7 @@ START_TEST(test_random)
         /* Heads that share the vocabulary's matrix with the embedding keep one more on another stage. */
         bool shares = model->tied_embedding || model->n_mtp_layers > 0;
         bool alone = strategy.mp == 1 && (!shares || strategy.pp == 1);
+        once = once && (strategy.ep == 1 || training.routing_imbalance_frac <= 1);
         check_trace(trace, &training, once, alone, name);
         for (int32_t e = 0; e < trace->n_events; e++) {
             n_joined += strcmp(trace->event_names[e], "ep done") == 0;

@@ -3,6 +3,7 @@
 
 #include "cs/base/text.h"
 
+#include <math.h>
 #include <string.h>
 
 void cs__oplist_add(struct cs_oplist *list, struct cs_op op)
@@ -57,6 +58,17 @@ static void fill_minus_one(int32_t *list, int32_t n)
     }
 }
 
+/** See struct cs_training. */
+static double imbalance_frac(const struct cs_builder *builder)
+{
+    const double most = builder->strategy.ep;
+    const double asked = builder->training->routing_imbalance_frac;
+    if (builder->model->capacity_factor > 0 || !(asked > 1)) {
+        return 1;
+    }
+    return asked < most ? asked : most;
+}
+
 void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                       const struct cs_training *training, const struct cs_strategy *strategy)
 {
@@ -79,6 +91,7 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                                            .dtype = cs__storage_dtype(training),
                                            .product_dtype = training->dtype,
                                            .separate_casts = training->separate_casts,
+                                           .imbalance_frac = imbalance_frac(builder),
                                            .gradient_dtype = training->gradient_dtype};
     cs__builder_set_part(builder, 0);
 }
@@ -87,9 +100,10 @@ void cs__builder_set_part(struct cs_builder *builder, int32_t part)
 {
     const int32_t n = builder->pipeline.n_parts;
     const int64_t length = builder->training->seq_length / n;
+    const int64_t n_rows = (int64_t)ceil((double)builder->graph.n_rows * builder->costing.imbalance_frac);
     for (int32_t i = 0; i < builder->graph.n_axes; i++) {
         if (builder->graph.axes[i].role == CS_AXIS_ROWS) {
-            builder->graph.axes[i].size = (builder->graph.n_rows + n - 1) / n;
+            builder->graph.axes[i].size = (n_rows + n - 1) / n;
         }
     }
     builder->graph.axes[CS_AXIS_OF_SEQ].size = length;

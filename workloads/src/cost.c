@@ -291,8 +291,9 @@ static struct cs_op_cost gather_cost(const struct cs_costing *costing, const str
 }
 
 /** Tokens become rows of experts, in[0] to out[0], or rows tokens: each row is read and written, wherever its
- *  token lies, by the index of its token. What else goes in (weights), and backward what was kept (results,
- *  for the gradient of their weights), is read once. */
+ *  token lies, by the index of its token: rows of a rank's own tokens, however uneven they arrive. What else
+ * goes in (weights), and backward what was kept (results, for the gradient of their weights), is read once.
+ */
 static struct cs_op_cost permute_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                       const struct cs_node *node, const struct cs_space *space,
                                       enum cs_pass pass)
@@ -301,8 +302,9 @@ static struct cs_op_cost permute_cost(const struct cs_costing *costing, const st
     const struct cs_tensor *out = &segment->tensors[node->out[0]];
     const struct cs_tensor *rows = node->exchange == CS_EXCHANGE_OUTPUT ? out : in;
     struct cs_layout layout = cs__space_input(space, rows);
-    double elements = (double)cs__sharding_elements(costing->sharding, rows, &layout);
-    double n_rows = (double)cs__sharding_length(costing->sharding, rows->axes[0], layout.cut[0]);
+    const double own = 1 / costing->imbalance_frac;
+    double elements = own * (double)cs__sharding_elements(costing->sharding, rows, &layout);
+    double n_rows = own * (double)cs__sharding_length(costing->sharding, rows->axes[0], layout.cut[0]);
     bool forward = pass == CS_PASS_FORWARD;
     int64_t rest = forward ? list_bytes(costing, segment, node->in + 1, (uint8_t)(node->n_in - 1), space)
                            : list_bytes(costing, segment, node->save, node->n_save, space);
@@ -312,7 +314,8 @@ static struct cs_op_cost permute_cost(const struct cs_costing *costing, const st
         .batch = 1,
         .n_kernels = 1,
         .flop = elements * (forward ? node->forward_flop_per_elt : node->backward_flop_per_elt),
-        .bytes = 2 * (double)local_bytes(costing, rows, space) + n_rows * ROW_INDEX_BYTES + (double)rest};
+        .bytes =
+            2 * own * (double)local_bytes(costing, rows, space) + n_rows * ROW_INDEX_BYTES + (double)rest};
 }
 
 bool cs__node_casts(const struct cs_costing *costing, const struct cs_segment *segment,

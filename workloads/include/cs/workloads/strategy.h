@@ -31,6 +31,10 @@ struct cs_training {
      * each goes with its first parameter. */
     int32_t n_fusion;
     int32_t fusion[CS_FUSION_MAX];
+    /* Experts: rows of the busiest rank of an expert group over the mean of its ranks, as measured; 0 = 1 =
+     * even. At most ep times the mean, which is all of them; without effect under a capacity factor, which
+     * gives every expert as many. The step waits for the busiest rank, so every rank is taken to be it. */
+    double routing_imbalance_frac;
     bool gradient_fp32_sync; /* gradients are reduced in fp32 whatever their type (MindSpore's default) */
     bool scatter_messages; /* what all mp ranks hold alike goes to the next stage in mp parts and is gathered
                               there (Narayanan et al., arXiv 2104.04473, section 4.1) */
