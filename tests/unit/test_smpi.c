@@ -179,12 +179,14 @@ static const struct generated {
                  {"mp=2,pp=4", 0.002},
                  {"dp=8", 0.002},
                  {"dp=8,op=8", 0.002},
-                 {"dp=8,op=8,zero=3", 0.01},
+                 {"dp=2,pp=4,op=2", 0.002},
+                 {"dp=4,pp=2,op=4,zero=3", 0.003},
+                 {"dp=8,op=8,zero=3", 0.003},
                  {"dp=2,cp=4", 0.002},
                  {"dp=2,mp=4,half_batches=2", 0.002},
                  /* the next piece begins when the process comes to wait for the one before */
-                 {"dp=2,mp=4,sp=true,fused_tp=true", 0.04},
-                 {"dp=2,mp=2,pp=2,op=2,zero=2", 0.05}};
+                 {"dp=2,mp=4,sp=true,fused_tp=true", 0.03},
+                 {"dp=2,mp=2,pp=2,op=2,zero=2", 0.03}};
 
 START_TEST(test_generated)
 {

@@ -114,7 +114,8 @@ END_TEST
 
 #define TWO_RANKS                                                                                            \
     "clustersim-trace 1 binding\nsize ranks=2 roles=2 blocks=2\n"                                            \
-    "stream \"compute\"\nstream \"a\"\nstream \"b\"\nevent \"ea\"\nevent \"eb\"\nlabel \"l\"\n"              \
+    "stream \"compute\"\nstream \"a\"\nstream \"b\"\nevent \"ea\"\nevent \"eb\"\nlabel \"l\"\ncost matmul "  \
+    "bf16 flop=1\n"                                                                                          \
     "comm \"ca\" stream=1\ngroup 0..1\ncomm \"cb\" stream=2\ngroup 0..1\n"                                   \
     "chan \"c\" stream=1\nroute 0 1\nbind 0 0\nbind 1 1\nend\n"
 #define TWO_COLLECTIVES                                                                                      \
@@ -159,7 +160,7 @@ START_TEST(test_smpi_impossible)
         read_text(TWO_RANKS "clustersim-trace 1 role 0\nrole \"0\"\nblock 0 \"x\"\n" TWO_COLLECTIVES
                             "wait event=0\nwait event=1\nsend chan=0 bytes=7\ncall 0 0\nend\n"
                             "clustersim-trace 1 role 1\nrole \"1\"\nblock 1 \"x\"\n" TWO_COLLECTIVES
-                            "recv chan=0 bytes=7\nwait event=1\ncall 1 0\nend\n");
+                            "compute cost=0\nrecv chan=0 bytes=7\nwait event=1\ncall 1 0\nend\n");
     ck_assert_fails(cs_trace_write_smpi(trace, &options, dir, &err), &err, CS_E_INPUT, 0,
                     "with one process a rank: the ranks cannot finish");
     cs_trace_free(trace);

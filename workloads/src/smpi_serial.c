@@ -103,6 +103,29 @@ static void begin(struct run *run, int32_t stream, const struct cs_op *op)
     lane->begun[lane->n_begun++] = op;
 }
 
+/** Is a collective of another stream under way? */
+static bool others_run(const struct run *run, int32_t stream)
+{
+    bool any = false;
+    for (int32_t i = 0; i < run->trace->n_streams; i++) {
+        const struct lane *lane = &run->lanes[i];
+        any |= i != stream && lane->n_begun > lane->n_ended &&
+               lane->begun[lane->n_begun - 1]->type == CS_OP_COLLECTIVE;
+    }
+    return any;
+}
+
+/** Is a collective put off because somebody waits for the one before alone, so that the two would hold each
+ * other up? Scattered gradients are waited for when the bucket after next fills: of these two run together,
+ * unless they would hold up gathered weights. */
+static bool is_put_off(const struct run *run, int32_t stream, const struct cs_op *op)
+{
+    const struct lane *lane = &run->lanes[stream];
+    const int32_t n = lane->n_pending - lane->first_pending;
+    const bool scatters = op->coll == CS_COLL_REDUCE_SCATTER;
+    return op->type == CS_OP_COLLECTIVE && n > 0 && (!scatters || n > 1 || others_run(run, stream));
+}
+
 /** Pass an event, or begin a send or a collective; false = it is none of them, or must wait. */
 static bool pass(struct run *run, int32_t stream, const struct cs_op *op)
 {
@@ -123,8 +146,8 @@ static bool pass(struct run *run, int32_t stream, const struct cs_op *op)
         lane->waited[op->comm]++;
         break;
     case CS_OP_COLLECTIVE:
-        if (stream == CS_STREAM_COMPUTE || lane->first_pending < lane->n_pending) {
-            return false; /* somebody waits for the one before alone: the two would hold each other up */
+        if (stream == CS_STREAM_COMPUTE || is_put_off(run, stream, op)) {
+            return false;
         }
         begin(run, stream, op);
         break;
@@ -175,7 +198,7 @@ static bool push(struct run *run, int32_t stream)
             return false;
         }
         struct lane *lane = &run->lanes[stream];
-        if (op->type == CS_OP_COLLECTIVE && lane->first_pending < lane->n_pending) {
+        if (is_put_off(run, stream, op)) {
             end_until(run, stream, lane->pending[lane->first_pending].n_ended);
             pass_all(run);
             return true;
@@ -203,6 +226,25 @@ static bool push(struct run *run, int32_t stream)
     return false;
 }
 
+/** Before the first computing the process waits for a message all the same (a later stage of a pipeline):
+ * what is put off on other streams behind what is waited for apart (gathered weights) takes its turn
+ * meanwhile. */
+static void use_idle_time(struct run *run)
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int32_t stream = CS_STREAM_COMPUTE + 1; stream < run->trace->n_streams; stream++) {
+            struct lane *lane = &run->lanes[stream];
+            const struct cs_op *op = peek(run, stream);
+            if (op != NULL && is_put_off(run, stream, op)) {
+                end_until(run, stream, lane->pending[lane->first_pending].n_ended);
+                pass_all(run);
+                moved = true;
+            }
+        }
+    }
+}
+
 static cs_status stuck(const struct run *run, int32_t stream, struct cs_err *err)
 {
     const struct cs_op *op = peek(run, stream);
@@ -216,7 +258,12 @@ static cs_status stuck(const struct run *run, int32_t stream, struct cs_err *err
 static cs_status run_compute(struct run *run, struct cs_err *err)
 {
     const struct cs_op *op = peek(run, CS_STREAM_COMPUTE);
+    bool begun = false;
     for (; op != NULL; op = peek(run, CS_STREAM_COMPUTE)) {
+        if (!begun && op->type == CS_OP_RECV) {
+            use_idle_time(run);
+        }
+        begun = begun || op->type == CS_OP_COMPUTE || op->type == CS_OP_RECV;
         if (pass(run, CS_STREAM_COMPUTE, op)) {
             end_all(run, CS_STREAM_COMPUTE); /* on this stream a send blocks */
             pass_all(run);

@@ -200,16 +200,8 @@ static cs_status write_round(struct writer *w, const struct plan *plan, int32_t 
     for (int32_t waiting = 0; waiting < 2; waiting++) {
         for (int32_t i = first[self]; i < first[self + 1]; i++) {
             const struct cs_coll_message *m = &round->messages[list[i]];
-            int64_t bytes = m->bytes < 9e18 ? (int64_t)llround(m->bytes) : INT64_MAX;
             bool sends = m->src == self;
-            if (bytes == 0) {
-                continue;
-            }
-            if (waiting) {
-                wait_for(w, members[m->src], members[m->dst], tag);
-            } else {
-                CS_TRY(post(w, sends ? "isend" : "irecv", members[sends ? m->dst : m->src], tag, bytes, err));
-            }
+            CS_TRY(write_parts(w, members[sends ? m->dst : m->src], tag, m->bytes, sends, waiting, err));
         }
     }
 out:
