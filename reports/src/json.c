@@ -170,6 +170,15 @@ static json_t *hash_json(uint64_t hash)
 }
 
 /* What made the result: enough to make it again. */
+static json_t *made_by_json(const struct cs_report_origin *origin)
+{
+    json_t *made_by = json_object();
+    put_text(made_by, "program", "clustersim");
+    put_text(made_by, "version", origin->version);
+    put_text(made_by, "command", origin->command);
+    return made_by;
+}
+
 static void put_inputs(json_t *object, const struct cs_study *study, const struct cs_report_origin *origin)
 {
     const struct cs_training *training = &study->training;
@@ -177,10 +186,6 @@ static void put_inputs(json_t *object, const struct cs_study *study, const struc
     json_t *model = json_object();
     json_t *platform = json_object();
     json_t *batch = json_object();
-    json_t *made_by = json_object();
-    put_text(made_by, "program", "clustersim");
-    put_text(made_by, "version", origin->version);
-    put_text(made_by, "command", origin->command);
     put_text(model, "name", study->model.name);
     (void)json_object_set_new(model, "hash", hash_json(study->model.content_hash));
     put_text(platform, "name", study->platform.name);
@@ -193,7 +198,10 @@ static void put_inputs(json_t *object, const struct cs_study *study, const struc
     put_text(batch, "dtype", cs_dtype_names[training->dtype]);
     put_text(batch, "gradient_dtype", cs_dtype_names[training->gradient_dtype]);
     put_text(batch, "optimizer", cs_optimizer_names[training->optimizer]);
-    (void)json_object_set_new(inputs, "made_by", made_by);
+    if (training->routing_imbalance_frac > 1) {
+        put_real(batch, "routing_imbalance", training->routing_imbalance_frac);
+    }
+    (void)json_object_set_new(inputs, "made_by", made_by_json(origin));
     put_text(inputs, "study", study->path);
     (void)json_object_set_new(inputs, "model", model);
     (void)json_object_set_new(inputs, "platform", platform);
@@ -341,14 +349,20 @@ json_t *cs_report_refused_json(const struct cs_strategy *strategy, const char *r
                                           "cross_node_comm_fraction",
                                           "peak_memory_bytes"};
     json_t *object = json_object();
-    (void)json_object_set_new(object, "strategy", cs_report_strategy_json(strategy));
+    (void)json_object_set_new(object, "strategy", strategy ? cs_report_strategy_json(strategy) : json_null());
     put_text(object, "status", cs_outcome_names[CS_OUTCOME_REJECTED]);
     put_text(object, "reason", reason);
     for (int32_t i = 0; i < CS_COUNT(figures); i++) {
         (void)json_object_set_new(object, figures[i], json_null());
     }
     (void)json_object_set_new(object, "warnings", json_array());
-    put_inputs(object, study, origin);
+    if (study) {
+        put_inputs(object, study, origin);
+    } else {
+        json_t *inputs = json_object();
+        (void)json_object_set_new(inputs, "made_by", made_by_json(origin));
+        (void)json_object_set_new(object, "inputs", inputs);
+    }
     return object;
 }
 

@@ -32,6 +32,7 @@ static const struct {
     [CS_KEY_OFFLOAD_OPTIMIZER] = {{"off-", "load"}, false},
     [CS_KEY_SWAP_ACTIVATIONS] = {{"swap", ""}, false},
     [CS_KEY_EXPERT_MP] = {{"expert", "mp"}, false},
+    [CS_KEY_KEEP_WEIGHTS] = {{"keep", "weights"}, false},
 };
 
 static int64_t n_shown(const struct cs_search_report *report)

@@ -257,6 +257,7 @@ uint64_t cs_store_study_hash(const struct cs_study *study, const struct cs_run_o
                               t->separate_norms,
                               t->separate_rope,
                               t->fused_glu,
+                              t->separate_experts,
                               (uint64_t)o->fidelity,
                               (uint64_t)o->view,
                               (uint64_t)o->n_slow_devices,
@@ -268,6 +269,9 @@ uint64_t cs_store_study_hash(const struct cs_study *study, const struct cs_run_o
     hash = cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
     hash = cs_hash_real(hash, t->host_bytes_per_s);
     hash = cs_hash_real(hash, t->bucket_bytes);
+    if (t->routing_imbalance_frac > 1) { /* as before for those without */
+        hash = cs_hash_real(hash, t->routing_imbalance_frac);
+    }
     hash = cs_hash_real(hash, o->jitter_frac);
     for (int32_t i = 0; i < CS_N_COLLS; i++) {
         hash = cs_hash_mix(hash, (uint64_t)o->algorithm[i]);

@@ -28,6 +28,7 @@ const char *cs__key_text(const struct cs_strategy *strategy, enum cs_key key, ch
     case CS_KEY_OFFLOAD_OPTIMIZER:
     case CS_KEY_SWAP_ACTIVATIONS:
     case CS_KEY_EXPERT_MP:
+    case CS_KEY_KEEP_WEIGHTS:
         return cs_key_get(strategy, key) ? "yes" : "no";
     case CS_KEY_CP_KIND:
         return cs_cp_kind_names[strategy->cp_kind];

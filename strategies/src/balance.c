@@ -130,6 +130,7 @@ static void derive_state(const struct cs__balancer *b, const struct cs_strategy 
             n_params += stage->item_params[item];
         }
         double each_bytes = n_params > 0 ? (double)stage->model_state_bytes / (double)n_params : 0;
+        each_bytes += stages.keep_weights ? (double)stages.weight_elt_bytes : 0;
         w->n_layers[i] = stage->n_items - before - behind;
         w->layer_bytes = fmax(w->layer_bytes, (double)stage->item_params[before] * each_bytes);
         w->buffer_bytes = fmax(w->buffer_bytes, (double)stage->buffer_bytes);
@@ -207,7 +208,7 @@ static void deal(struct work *w, int32_t pp)
             to = is_worse(w, to, i) ? i : to;
         }
         struct work before = *w;
-        if (from == to || w->n_layers[from] < 2 || w->n_layers[to] >= UINT8_MAX) {
+        if (from == to || w->n_layers[from] < 2 || w->n_layers[to] >= CS_PER_PLACE_MAX) {
             return;
         }
         w->n_layers[from]--;
@@ -238,7 +239,7 @@ static void put(const struct work *w, struct cs_strategy *s, const int32_t *deal
         moved = moved || w->n_layers[i] != dealt[i];
     }
     for (int32_t i = 0; i < s->pp && moved; i++) {
-        s->layers.at[i] = (uint8_t)w->n_layers[i];
+        s->layers.at[i] = (uint16_t)w->n_layers[i];
         s->layers.n = (uint8_t)s->pp;
     }
     if (none || !w->choose_full) {
@@ -246,8 +247,8 @@ static void put(const struct work *w, struct cs_strategy *s, const int32_t *deal
     }
     s->recompute = all ? CS_RECOMPUTE_FULL : CS_RECOMPUTE_NONE;
     for (int32_t i = 0; i < s->pp && !all; i++) {
-        s->full_layers.at[i] = (uint8_t)w->n_full[i];
-        s->selective_layers.at[i] = (uint8_t)(plain == CS_RECOMPUTE_SELECTIVE ? w->n_layers[i] : 0);
+        s->full_layers.at[i] = (uint16_t)w->n_full[i];
+        s->selective_layers.at[i] = (uint16_t)(plain == CS_RECOMPUTE_SELECTIVE ? w->n_layers[i] : 0);
         s->full_layers.n = s->selective_layers.n = (uint8_t)s->pp;
     }
 }

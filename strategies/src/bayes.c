@@ -86,8 +86,9 @@ static void encode(const struct bayes *state, int64_t candidate, double x[CS__GA
     at += CS_N_RECOMPUTE;
     x[at + (int32_t)s->schedule] = 0.7;
     at += CS_N_SCHEDULES;
-    const bool flags[] = {s->cp_kind == CS_CP_ULYSSES, s->half_batches > 1, s->fused_tp,     s->keep_comm,
-                          s->offload_optimizer,        s->swap_activations, s->layers.n > 0, s->expert_mp};
+    const bool flags[] = {
+        s->cp_kind == CS_CP_ULYSSES, s->half_batches > 1, s->fused_tp,  s->keep_comm,   s->offload_optimizer,
+        s->swap_activations,         s->layers.n > 0,     s->expert_mp, s->keep_weights};
     for (int32_t i = 0; i < CS_COUNT(flags); i++) {
         x[at++] = flags[i] ? 1 : 0;
     }

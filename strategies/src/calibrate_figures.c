@@ -24,6 +24,7 @@
          0.15,                                                                                               \
          {"memory_efficiency.norm", "memory_efficiency.softmax"}},                                           \
         {"memory_efficiency.optimizer", 0.2, 1.0, 0.8, 0.3, {0}},                                            \
+        {"memory_efficiency.gather", 0.05, 1.0, 0.6, 0.5, {0}},                                              \
         {"matmul_half_depth", 0.0, 2000.0, 100.0, 100.0, {0}},                                               \
         {"kernel_overhead", 0.0, 50e-6, 3e-6, 2e-6, {0}},                                                    \
     {                                                                                                        \

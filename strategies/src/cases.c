@@ -160,11 +160,11 @@ static void read_list(struct reader *r, const char *t, struct cs_per_place *list
     while (isdigit((unsigned char)*t) && list->n < CS_PLACES_MAX) {
         char *end = NULL;
         long n = strtol(t, &end, 10);
-        if (n > UINT8_MAX) {
-            refuse(r, "a stage with more than 255 layers");
+        if (n > CS_PER_PLACE_MAX) {
+            refuse(r, "a stage with more layers than a model has");
             return;
         }
-        list->at[list->n++] = (uint8_t)n;
+        list->at[list->n++] = (uint16_t)n;
         t = end + strspn(end, ", ");
     }
 }
@@ -273,6 +273,7 @@ static void read_flags(struct reader *r)
         t->separate_norms = !says(r, "notes", "use-fused-rmsnorm");
         t->separate_rope = !says(r, "notes", "use-fused-rotary-pos-emb");
         t->fused_glu = says(r, "notes", "use-fused-swiglu");
+        t->separate_experts = !says(r, "notes", "moe-grouped-gemm");
     }
     t->clip_gradient = true;
     t->optimizer = CS_OPT_ADAMW;

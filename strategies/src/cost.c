@@ -123,7 +123,7 @@ static void collect(struct cs_cost *cost, const struct cs_strategy *strategy, in
     for (int32_t stage = 0; stage < strategy->pp; stage++) {
         cs__stage_times(&candidate, stage, &stages[stage]);
         if (stages[stage].waits_for_weights) {
-            (void)cs__stage_first_forward_s(&candidate, stage, 0);
+            (void)cs__stage_first_forward_s(&candidate, stage, 0, 0);
         }
     }
     struct cs__candidate one = candidate;

@@ -96,9 +96,11 @@ int32_t cs__cost_times(struct cs_cost *cost, int32_t plan, const int32_t group[C
 
 int32_t cs__cost_stage(struct cs_cost *cost, const struct cs_strategy *s)
 {
-    uint64_t layers = s->layers.n > 0 ? cs_hash_bytes(CS_HASH_SEED, s->layers.at, s->layers.n) : 0;
-    const int64_t key[CS__MEMO_WORDS] = {((int64_t)s->mp << 32) | s->pp, (int64_t)layers, s->sp,
-                                         ((int64_t)s->op << 32) | s->dp, s->zero,         s->micro_batch};
+    uint64_t layers =
+        s->layers.n > 0 ? cs_hash_bytes(CS_HASH_SEED, s->layers.at, s->layers.n * sizeof s->layers.at[0]) : 0;
+    const int64_t key[CS__MEMO_WORDS] = {
+        ((int64_t)s->mp << 32) | s->pp,         (int64_t)layers, s->sp, ((int64_t)s->op << 32) | s->dp,
+        s->zero + 4 * (int64_t)s->keep_weights, s->micro_batch};
     int32_t index = cs__memo_find(&cost->stage_memo, key);
     if (index >= 0) {
         return index;

@@ -32,7 +32,7 @@ static void forward(struct pipeline *p, int32_t stage, bool first, double ready_
     const struct cs__stage_times *t = &p->stages[stage];
     struct place *place = &p->places[stage];
     if (first && t->waits_for_weights) {
-        place->free_s = cs__stage_first_forward_s(p->candidate, stage, cs__later(place->free_s, ready_s));
+        place->free_s = cs__stage_first_forward_s(p->candidate, stage, place->free_s, ready_s);
     } else {
         place->free_s = cs__later(place->free_s + t->forward.end_start_s, ready_s + t->forward.end_ready_s);
     }

@@ -171,7 +171,7 @@ struct cs__pass {
 struct cs__stage_times {
     struct cs__pass forward, backward, backward_last;
     double send_forward_s, send_backward_s; /* to the next stage, to the stage before */
-    bool waits_for_weights;                 /* the first forward pass does */
+    bool waits_for_weights; /* the first forward pass does, of those that are held from then on */
     double nic_s; /* of a micro-batch: what its gathered weights and scattered gradients need of the NIC */
 };
 
@@ -194,8 +194,10 @@ static inline double cs__later(double a_s, double b_s)
 
 /* cost_stage.c */
 void cs__stage_times(const struct cs__candidate *candidate, int32_t stage, struct cs__stage_times *out);
-/** End of the first forward pass whose input is there at `ready_s`: items wait for their weights. */
-double cs__stage_first_forward_s(const struct cs__candidate *candidate, int32_t stage, double ready_s);
+/** End of the first forward pass, the stream free at `start_s` and its input there at `ready_s`: items wait
+ * for their weights. */
+double cs__stage_first_forward_s(const struct cs__candidate *candidate, int32_t stage, double start_s,
+                                 double ready_s);
 /** Most bytes that a rank of the stage holds at any time, the runtime's reserve not counted. */
 int64_t cs__stage_peak_bytes(const struct cs__candidate *candidate, int32_t stage);
 

@@ -10,6 +10,8 @@ struct pass {
     const struct cs_stages_cost *stages;
     const struct cs_stage_cost *stage;
     int32_t index;
+    int64_t kept;    /* micro-batches in flight when the first backward pass begins */
+    bool gathers[2]; /* weights for every pass: forward, backward */
     const struct cs__segment_times *times[CS_N_RECOMPUTE]; /* by recomputation; the same unless mixed */
     const struct cs_segments_cost *segments[CS_N_RECOMPUTE];
     const int32_t *group;  /* per kind */
@@ -72,7 +74,16 @@ static void open_pass(struct pass *pass, const struct cs__candidate *candidate, 
         .index = stage,
         .group = cost->layouts[candidate->layout].group[stage],
         .nic = -1,
+        .kept = candidate->n_micro_batches,
     };
+    const struct cs_strategy *s = candidate->strategy;
+    if (s->schedule == CS_SCHED_1F1B && s->pp - stage < pass->kept) {
+        pass->kept = s->pp - stage;
+    }
+    /* Kept weights stay as long as any micro-batch is in flight: with several there always is one. */
+    const bool keeps = pass->stages->keep_weights;
+    pass->gathers[0] = pass->stages->gather_always && (!keeps || pass->kept == 1);
+    pass->gathers[1] = pass->stages->gather_always && !keeps;
     for (int32_t r = 0; r < CS_N_RECOMPUTE; r++) {
         pass->times[r] = &cost->times[candidate->times[stage * CS_N_RECOMPUTE + r]];
         pass->segments[r] = &cost->plans[candidate->plan[r]].segments;
@@ -136,11 +147,11 @@ static double reduce_s(struct pass *pass, int32_t bucket, bool last)
 }
 
 /* Forward from the moment the stream is free and the moment its input is there; returns when it ends. */
-static double run_forward(struct pass *pass, double start_s, double ready_s)
+static double run_forward(struct pass *pass, double start_s, double ready_s, bool gathers)
 {
     const struct cs_stage_cost *stage = pass->stage;
     double now_s = cs__later(start_s, ready_s) + pass->unpack_s[0];
-    if (!pass->stages->gather_always) {
+    if (!gathers) {
         for (int32_t item = 0; item < stage->n_items; item++) {
             now_s += forward_s(pass, item);
         }
@@ -166,12 +177,12 @@ static double run_backward(struct pass *pass, double start_s, double ready_s, bo
     bool reduces = stages->reduces && (last || stages->scatter_always);
     int32_t top = stage->n_items - 1;
     double now_s = cs__later(start_s, ready_s) + pass->unpack_s[1];
-    double gathered_s = stages->gather_always ? start_s + gather_s(pass, top) : -(double)INFINITY;
+    double gathered_s = pass->gathers[1] ? start_s + gather_s(pass, top) : -(double)INFINITY;
     double scattered_s[2] = {-(double)INFINITY, -(double)INFINITY}; /* of the bucket before last, the last */
     for (int32_t item = top; item >= 0; item--) {
         const struct cs_bucket_cost *bucket = &stage->buckets[stage->bucket_of[item]];
         double next_s = gathered_s;
-        if (stages->gather_always) {
+        if (pass->gathers[1]) {
             if (item > 0) {
                 next_s = cs__later(now_s, gathered_s) + gather_s(pass, item - 1);
             }
@@ -206,7 +217,7 @@ static struct cs__pass backward_pass(struct pass *pass, bool last)
     }
     /* What it is ready for may be its buffers, which it waits for after it has unpacked. */
     double unpacked_s = pass->stages->scatter_always ? pass->unpack_s[1] : 0;
-    if (pass->stages->gather_always) {
+    if (pass->gathers[1]) {
         pass->unpack_s[1] -= unpacked_s;
         out.end_ready_s = run_backward(pass, never, 0, last, &out.lane_ready_s);
         pass->unpack_s[1] += unpacked_s;
@@ -225,11 +236,11 @@ void cs__stage_times(const struct cs__candidate *candidate, int32_t index, struc
     const struct cs_stage_cost *stage = pass.stage;
     const double never = -(double)INFINITY;
     memset(out, 0, sizeof *out);
-    out->waits_for_weights = pass.stages->sharded && !pass.stages->gather_always;
-    out->forward.end_start_s = run_forward(&pass, 0, never);
+    out->waits_for_weights = pass.stages->sharded && !pass.gathers[0];
+    out->forward.end_start_s = run_forward(&pass, 0, never, pass.gathers[0]);
     out->nic_s = take_nic_s(&pass);
     out->forward.end_ready_s =
-        pass.stages->gather_always ? run_forward(&pass, never, 0) : out->forward.end_start_s;
+        pass.gathers[0] ? run_forward(&pass, never, 0, true) : out->forward.end_start_s;
     bool differs = pass.stages->reduces && (!pass.stages->scatter_always || pass.stages->dpx > 1);
     out->backward = backward_pass(&pass, false);
     out->nic_s += out->backward.nic_s;
@@ -246,12 +257,16 @@ void cs__stage_times(const struct cs__candidate *candidate, int32_t index, struc
     }
 }
 
-double cs__stage_first_forward_s(const struct cs__candidate *candidate, int32_t index, double ready_s)
+double cs__stage_first_forward_s(const struct cs__candidate *candidate, int32_t index, double start_s,
+                                 double ready_s)
 {
     struct pass pass;
     open_pass(&pass, candidate, index);
+    if (pass.stages->gather_always) {
+        return run_forward(&pass, start_s, ready_s, true);
+    }
     const struct cs_stage_cost *stage = pass.stage;
-    double now_s = ready_s + pass.unpack_s[0];
+    double now_s = cs__later(start_s, ready_s) + pass.unpack_s[0];
     double gathered_s = 0;
     for (int32_t item = 0; item < stage->n_items; item++) {
         const struct cs_bucket_cost *bucket = &stage->buckets[stage->bucket_of[item]];
@@ -293,11 +308,11 @@ static int64_t gathered_bytes(const struct pass *pass, int32_t item)
     return (pass->stage->item_params[item] + op - 1) / op * op * pass->stages->weight_elt_bytes;
 }
 
-/* A pass over all items, up (forward) or down (backward); zero 3 holds the weights of two items at a time. */
-static struct ledger pass_memory(const struct pass *pass, bool forward)
+/* A pass over all items, up (forward) or down (backward). Zero 3 gathers the weights of an item while the one
+ * before is used, and drops them behind it; either may be left out. */
+static struct ledger pass_memory(const struct pass *pass, bool forward, bool gathers, bool drops)
 {
     struct ledger ledger = {0, 0};
-    bool gathers = pass->stages->gather_always;
     int32_t n = pass->stage->n_items;
     if (gathers) {
         hold(&ledger, gathered_bytes(pass, forward ? 0 : n - 1));
@@ -309,27 +324,35 @@ static struct ledger pass_memory(const struct pass *pass, bool forward)
             hold(&ledger, gathered_bytes(pass, forward ? item + 1 : item - 1));
         }
         run_memory(&ledger, forward ? &segment->forward.memory : &segment->backward.memory);
-        if (gathers) {
+        if (drops) {
             hold(&ledger, -gathered_bytes(pass, item));
         }
     }
     return ledger;
 }
 
+static int64_t larger_bytes(int64_t a_bytes, int64_t b_bytes)
+{
+    return a_bytes > b_bytes ? a_bytes : b_bytes;
+}
+
 int64_t cs__stage_peak_bytes(const struct cs__candidate *candidate, int32_t index)
 {
     struct pass pass;
     open_pass(&pass, candidate, index);
-    const struct cs_strategy *s = candidate->strategy;
-    int64_t kept = candidate->n_micro_batches; /* micro-batches when the first backward begins */
-    if (s->schedule == CS_SCHED_1F1B && s->pp - index < kept) {
-        kept = s->pp - index;
-    }
-    struct ledger forward = pass_memory(&pass, true);
-    struct ledger backward = pass_memory(&pass, false);
+    const bool keeps = pass.stages->keep_weights;
+    const bool always = pass.stages->gather_always && !keeps;
+    const int64_t kept = pass.kept;
+    struct ledger forward = pass_memory(&pass, true, always, always);
+    struct ledger backward = pass_memory(&pass, false, always, always || (keeps && kept == 1));
     int64_t state_bytes = pass.stage->model_state_bytes + pass.stage->buffer_bytes;
+    int64_t held_bytes = 0; /* gathered weights between passes */
     int64_t in_forward = (kept - 1) * forward.now_bytes + forward.high_bytes;
-    int64_t in_backward = kept * forward.now_bytes + backward.high_bytes;
-    int64_t most = in_forward > in_backward ? in_forward : in_backward;
-    return state_bytes + (most > 0 ? most : 0);
+    if (keeps) {
+        struct ledger first = pass_memory(&pass, true, true, false);
+        held_bytes = first.now_bytes - forward.now_bytes;
+        in_forward = kept == 1 ? first.high_bytes : larger_bytes(first.high_bytes, held_bytes + in_forward);
+    }
+    int64_t in_backward = held_bytes + kept * forward.now_bytes + backward.high_bytes;
+    return state_bytes + larger_bytes(0, larger_bytes(in_forward, in_backward));
 }

@@ -35,7 +35,7 @@ static int32_t differing_key(const struct cs_strategy *a, const struct cs_strate
     for (int32_t list = 0; list < CS_N_LISTS; list++) {
         const struct cs_per_place *x = cs_key_list_of(a, (enum cs_list_key)list);
         const struct cs_per_place *y = cs_key_list_of(b, (enum cs_list_key)list);
-        if (x->n == y->n && memcmp(x->at, y->at, x->n) == 0) {
+        if (cs_per_place_compare(x, y) == 0) {
             continue;
         }
         if (found >= 0) {

@@ -58,6 +58,8 @@ int32_t cs_key_get(const struct cs_strategy *strategy, enum cs_key key)
         return strategy->swap_activations ? 1 : 0;
     case CS_KEY_EXPERT_MP:
         return strategy->expert_mp ? 1 : 0;
+    case CS_KEY_KEEP_WEIGHTS:
+        return strategy->keep_weights ? 1 : 0;
     case CS_N_KEYS:
         break;
     }
@@ -133,6 +135,9 @@ void cs_key_put(struct cs_strategy *strategy, enum cs_key key, int32_t value)
     case CS_KEY_EXPERT_MP:
         strategy->expert_mp = value != 0;
         return;
+    case CS_KEY_KEEP_WEIGHTS:
+        strategy->keep_weights = value != 0;
+        return;
     case CS_N_KEYS:
         break;
     }
@@ -176,7 +181,7 @@ int cs_strategy_compare(const struct cs_strategy *a, const struct cs_strategy *b
     for (int32_t key = 0; key < CS_N_LISTS; key++) {
         const struct cs_per_place *x = cs_key_list_of(a, (enum cs_list_key)key);
         const struct cs_per_place *y = cs_key_list_of(b, (enum cs_list_key)key);
-        int order = x->n != y->n ? x->n - y->n : memcmp(x->at, y->at, x->n);
+        int order = cs_per_place_compare(x, y);
         if (order != 0) {
             return order < 0 ? -1 : 1;
         }
@@ -199,7 +204,7 @@ uint64_t cs_strategy_state_hash(const struct cs_strategy *strategy)
             hash = cs_hash_mix(hash, (uint64_t)cs_key_get(strategy, (enum cs_key)key));
         }
     }
-    return cs_hash_bytes(hash, strategy->layers.at, strategy->layers.n);
+    return cs_hash_bytes(hash, strategy->layers.at, strategy->layers.n * sizeof strategy->layers.at[0]);
 }
 
 bool cs_strategy_state_equal(const struct cs_strategy *a, const struct cs_strategy *b)
@@ -210,5 +215,5 @@ bool cs_strategy_state_equal(const struct cs_strategy *a, const struct cs_strate
             return false;
         }
     }
-    return a->layers.n == b->layers.n && memcmp(a->layers.at, b->layers.at, a->layers.n) == 0;
+    return cs_per_place_compare(&a->layers, &b->layers) == 0;
 }

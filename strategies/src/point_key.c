@@ -20,13 +20,17 @@ static uint64_t hash_chips(uint64_t hash, const struct cs_platform *platform)
 
 static uint64_t hash_training(uint64_t hash, const struct cs_training *t)
 {
-    const int64_t words[] = {t->global_batch, t->seq_length,     t->dtype,           t->gradient_dtype,
-                             t->optimizer,    t->clip_gradient,  t->flash_attention, t->gradient_fp32_sync,
-                             t->n_fusion,     t->separate_norms, t->separate_rope,   t->fused_glu};
+    const int64_t words[] = {t->global_batch,    t->seq_length,     t->dtype,           t->gradient_dtype,
+                             t->optimizer,       t->clip_gradient,  t->flash_attention, t->gradient_fp32_sync,
+                             t->n_fusion,        t->separate_norms, t->separate_rope,   t->fused_glu,
+                             t->separate_experts};
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         hash = cs_hash_mix(hash, (uint64_t)words[i]);
     }
     hash = cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
+    if (t->routing_imbalance_frac > 1) { /* as before for those without */
+        hash = cs_hash_real(hash, t->routing_imbalance_frac);
+    }
     return cs_hash_real(cs_hash_real(hash, t->bucket_bytes), t->host_bytes_per_s);
 }
 

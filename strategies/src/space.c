@@ -48,7 +48,8 @@ static const enum cs_key inner_keys[] = {CS_KEY_OP,
                                          CS_KEY_KEEP_COMM,
                                          CS_KEY_OFFLOAD_OPTIMIZER,
                                          CS_KEY_SWAP_ACTIVATIONS,
-                                         CS_KEY_EXPERT_MP};
+                                         CS_KEY_EXPERT_MP,
+                                         CS_KEY_KEEP_WEIGHTS};
 
 typedef bool (*equal_fn)(const struct cs_strategy *a, const struct cs_strategy *b);
 
@@ -360,6 +361,7 @@ static void resolve_axes(struct builder *b)
         {CS_KEY_OFFLOAD_OPTIMIZER, {CS_COUNT(switches), switches}},
         {CS_KEY_SWAP_ACTIVATIONS, {CS_COUNT(switches), switches}},
         {CS_KEY_EXPERT_MP, {CS_COUNT(switches), switches}},
+        {CS_KEY_KEEP_WEIGHTS, {CS_COUNT(switches), switches}},
     };
     take_ranges(b, always, CS_COUNT(always), false);
     take_ranges(b, asked, CS_COUNT(asked), true);

@@ -12,6 +12,7 @@
 #define GLOBAL_BATCH_MAX 1000000000
 #define SEQ_LENGTH_MAX 100000000
 #define TOP_MAX 1000000
+#define ROUTING_IMBALANCE_MAX 1e6
 #define SEED_MAX INT64_MAX
 
 static cs_status opt_choice(const struct cs_yaml_node *map, const char *key, const char *const *names,
@@ -35,13 +36,42 @@ out:
     return st;
 }
 
+/* Uneven routing is of experts, as many rows each where a capacity is filled up. */
+static cs_status check_routing(const struct cs_study *study, const struct cs_yaml_node *root,
+                               struct cs_err *err)
+{
+    const struct cs_yaml_node *node = cs_yaml_get(cs_yaml_get(root, "training"), "routing_imbalance");
+    const char *without = study->model.n_experts == 0 ? "it has no experts"
+                          : study->model.capacity_factor > 0
+                              ? "each of its experts gets as many rows, by its "
+                                "capacity factor"
+                              : NULL;
+    if (!(study->training.routing_imbalance_frac > 1) || !without) {
+        return CS_OK;
+    }
+    return cs_err_set(err, CS_E_INPUT, node->loc, "'routing_imbalance' has no effect on model '%s': %s",
+                      study->model.name, without);
+}
+
 static cs_status read_training(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
-    static const char *const allowed[] = {"global_batch",         "seq_length",         "dtype",
-                                          "gradient_dtype",       "optimizer",          "gradient_bucket",
-                                          "clip_gradient",        "flash_attention",    "host_bandwidth",
-                                          "gradient_fusion",      "gradient_fp32_sync", "fused_rmsnorm",
-                                          "fused_rotary_pos_emb", "fused_swiglu",       NULL};
+    static const char *const allowed[] = {"global_batch",
+                                          "seq_length",
+                                          "dtype",
+                                          "gradient_dtype",
+                                          "optimizer",
+                                          "gradient_bucket",
+                                          "clip_gradient",
+                                          "flash_attention",
+                                          "host_bandwidth",
+                                          "gradient_fusion",
+                                          "gradient_fp32_sync",
+                                          "routing_imbalance",
+                                          "fused_rmsnorm",
+                                          "fused_rotary_pos_emb",
+                                          "fused_swiglu",
+                                          "moe_grouped_gemm",
+                                          NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
     const struct cs_yaml_node *node = NULL;
@@ -66,6 +96,8 @@ static cs_status read_training(struct cs_study *study, const struct cs_yaml_node
     CS_TRY(opt_choice(block, "optimizer", cs_optimizer_names, &optimizer, err));
     CS_TRY(cs_yaml_opt_quantity(block, "gradient_bucket", CS_UNIT_BYTES, &training->bucket_bytes, err));
     CS_TRY(cs_yaml_opt_bool(block, "clip_gradient", &training->clip_gradient, err));
+    CS_TRY(cs_yaml_opt_real(block, "routing_imbalance", 1, ROUTING_IMBALANCE_MAX,
+                            &training->routing_imbalance_frac, err));
     CS_TRY(cs_yaml_opt_bool(block, "gradient_fp32_sync", &training->gradient_fp32_sync, err));
     CS_TRY(cs_fusion_read(training, cs_yaml_get(block, "gradient_fusion"), "gradient_fusion", err));
     training->dtype = (enum cs_dtype)dtype;
@@ -225,16 +257,20 @@ static double slowest_host_link(const struct cs_platform *platform)
     return platform->n_devices > 0 ? slowest_bytes_per_s : 0;
 }
 
-/* Which of a layer's pointwise operators are one kernel, by MindSpeed's words (--use-fused-rmsnorm, ...). */
+/* Which of a layer's pointwise operators are one kernel, and experts' products, by the words of MindSpeed
+ * and Megatron-LM (--use-fused-rmsnorm, --moe-grouped-gemm). */
 static cs_status read_fused(struct cs_training *training, const struct cs_yaml_node *block,
                             struct cs_err *err)
 {
     cs_status st = CS_OK;
     bool norms = !training->separate_norms;
     bool rope = !training->separate_rope;
+    bool grouped = !training->separate_experts;
     CS_TRY(cs_yaml_opt_bool(block, "fused_rmsnorm", &norms, err));
     CS_TRY(cs_yaml_opt_bool(block, "fused_rotary_pos_emb", &rope, err));
     CS_TRY(cs_yaml_opt_bool(block, "fused_swiglu", &training->fused_glu, err));
+    CS_TRY(cs_yaml_opt_bool(block, "moe_grouped_gemm", &grouped, err));
+    training->separate_experts = !grouped;
     training->separate_norms = !norms;
     training->separate_rope = !rope;
 out:
@@ -326,6 +362,7 @@ cs_status cs_study_load(struct cs_study *study, const struct cs_study_source *so
     CS_TRY(read_search(study, root, err));
     CS_TRY(load_parts(study, source, root, err));
     CS_TRY(cs__runtime_read(study, root, err));
+    CS_TRY(check_routing(study, root, err));
     CS_TRY(check_power(study, root, err));
 out:
     return st;

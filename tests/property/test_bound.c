@@ -84,6 +84,7 @@ static void random_model(struct cs_model *model, struct cs_training *training)
         .host_bytes_per_s = 31.5e9,
         .clip_gradient = pick(2),
         .flash_attention = pick(2),
+        .routing_imbalance_frac = pick(3) ? 0 : 1.5,
         .scatter_messages = pick(2),
         .blocking_sends = pick(2),
     };
@@ -98,7 +99,7 @@ static void random_list(struct cs_per_place *list, int32_t n, int32_t sum, int32
     }
     list->n = (uint8_t)n;
     for (int32_t i = 0; i < n; i++) {
-        list->at[i] = (uint8_t)(sum ? 1 : pick(most + 1));
+        list->at[i] = (uint16_t)(sum ? 1 : pick(most + 1));
     }
     for (int32_t left = sum - n; left > 0; left--) {
         list->at[pick(n)]++;
@@ -161,6 +162,7 @@ static void random_strategy(struct cs_strategy *s, struct cs_training *t, const 
     s->dp = n_devices / s->mp / s->pp;
     s->op = random_power(s->dp);
     s->zero = 1 + pick(3);
+    s->keep_weights = pick(2);
     s->sp = pick(2);
     s->schedule = schedules[pick(CS_COUNT(schedules))];
     s->micro_batch = 1 + pick(3);

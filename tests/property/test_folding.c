@@ -65,6 +65,7 @@ static void random_strategy(struct cs_strategy *s, struct cs_training *t, int32_
     s->ep = random_power(s->dp * s->cp * s->mp > 8 ? 8 : s->dp * s->cp * s->mp);
     s->op = random_power(s->dp);
     s->zero = 1 + pick(3);
+    s->keep_weights = pick(2);
     s->sp = pick(2) || (s->mp > 1 && moe);
     s->ep = moe ? s->ep : 1;
     s->schedule = pick(2) ? CS_SCHED_1F1B : (enum cs_schedule)pick(CS_N_SCHEDULES);

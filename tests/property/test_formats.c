@@ -50,6 +50,7 @@ static struct cs_strategy random_strategy(struct cs_rng *rng, bool experts)
     s.pp = PICK(1, 2, 3, 4);
     s.op = PICK(1, 1, 2, 4);
     s.zero = s.op > 1 ? PICK(1, 2, 3) : 1;
+    s.keep_weights = s.zero == 3 && cs_rng_below(rng, 2) == 0;
     s.sp = s.mp > 1 && cs_rng_below(rng, 2) == 1;
     s.vpp = PICK(1, 1, 2);
     s.micro_batch = PICK(1, 2);

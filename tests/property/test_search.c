@@ -167,6 +167,7 @@ static void random_study(struct world *w)
     set(w, "strategy.pp", pick(2) ? "[1, 2]" : "[1, 4]");
     set(w, "strategy.op", pick(2) ? "[1, dp]" : "[2, dp]");
     set(w, "strategy.zero", pick(2) ? "[1, 3]" : "[1, 2]");
+    set(w, "strategy.keep_weights", pick(3) == 0 ? "auto" : "false");
     set(w, "strategy.micro_batch", pick(2) ? "[1, 2]" : "[2]");
     set(w, "strategy.recompute", pick(2) ? "[none, full]" : "[selective, full]");
     set(w, "strategy.placement", pick(2) ? "[\"mp,cp,dp,pp\", \"dp,cp,mp,pp\"]" : "\"mp,cp,pp,dp\"");

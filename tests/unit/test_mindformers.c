@@ -287,9 +287,10 @@ START_TEST(test_counts)
         {NULL, "recompute: [300, 300]", "dp=1,mp=1,pp=2,recompute=full", NULL, 0},
         {NULL, "recompute: [True, True]", "dp=1,mp=1,pp=2,recompute=full", NULL, 0},
         {NULL, "recompute: [255, 10]", "dp=1,mp=1,pp=2,full_layers=255/10,selective_layers=0/0", NULL, 0},
-        {NULL, "recompute: [300, 0]", NULL, "at most 255 are counted", 0},
-        {NULL, "recompute: [0, True]", NULL, "at most 255 are counted", 0},
-        {"num_layers: 600, offset: [1, -1]", "recompute: False", NULL, "uneven ones have from 1 to 255", 0},
+        {NULL, "recompute: [300, 0]", "dp=1,mp=1,pp=2,full_layers=300/0,selective_layers=0/0", NULL, 0},
+        {NULL, "recompute: [0, True]", "dp=1,mp=1,pp=2,full_layers=0/300,selective_layers=0/0", NULL, 0},
+        {"num_layers: 600, offset: [1, -1]", "recompute: False", "dp=1,mp=1,pp=2,layers=301/299", NULL, 0},
+        {"offset: 0", "recompute: [70000, 0]", NULL, "at most 65535 are counted", 0},
         {"num_layers: 8", "recompute: [99, True]", "dp=1,mp=1,pp=2,recompute=full", NULL, 1},
         {"num_layers: 8", "recompute: [99, 1]", "dp=1,mp=1,pp=2,full_layers=4/1,selective_layers=0/0", NULL,
          1},
@@ -300,7 +301,12 @@ START_TEST(test_counts)
         {"num_layers: 8, pp_interleave_num: 2", "recompute: [True, 3]",
          "dp=1,mp=1,pp=2,vpp=2,schedule=interleaved,full_layers=2/2/2/1,selective_layers=0/0/0/0", NULL, 0},
         {"num_layers: 8", "recompute: [1, 2]}\nswap_config: {swap: True",
-         "dp=1,mp=1,pp=2,swap_activations=true,full_layers=1/2,selective_layers=0/0", NULL, 0},
+         "dp=1,mp=1,pp=2,swap_activations=true,full_layers=2/0,selective_layers=2/0", NULL, 0},
+        {"num_layers: 8",
+         "recompute: [4, 0, 4, 9], select_recompute: [1, True, 7, 4]}\nswap_config: {swap: True",
+         "dp=1,mp=1,pp=2,swap_activations=true,full_layers=1/1,selective_layers=2/2", NULL, 1},
+        {"num_layers: 8", "recompute: [[1], [2]]}\nswap_config: {swap: True", NULL, "recompute", 0},
+        {"offset: 0", "recompute: [1, 2]}\nswap_config: {swap: True", NULL, "names layers by number", 0},
     };
     struct cs_err err = {0};
     struct cs_mindformers config = {0};
@@ -316,7 +322,7 @@ START_TEST(test_counts)
         rows[_i].model ? rows[_i].model : "num_layers: 600", rows[_i].recompute);
     cs_status st = cs_mindformers_load_text(&config, text, (size_t)n, "run.yaml", &err);
     if (rows[_i].error) {
-        ck_assert_int_eq(st, strstr(rows[_i].error, "255") ? CS_E_LIMIT : CS_E_INPUT);
+        ck_assert_int_eq(st, strstr(rows[_i].error, "65535") ? CS_E_LIMIT : CS_E_INPUT);
         ck_assert_msg(err.line > 3 && strstr(err.text, rows[_i].error), "line %d: %s", err.line, err.text);
         return;
     }
@@ -339,7 +345,7 @@ static Suite *mindformers_suite(void)
     tcase_add_test(c, test_bad);
     tcase_add_loop_test(c, test_hub_kinds, 0, 6);
     tcase_add_test(c, test_repeats);
-    tcase_add_loop_test(c, test_counts, 0, 13);
+    tcase_add_loop_test(c, test_counts, 0, 17);
     suite_add_tcase(suite, c);
     return suite;
 }

@@ -9,6 +9,7 @@ START_TEST(test_text)
         "dp=16,mp=2,pp=2,op=2,recompute=full",
         "dp=8,mp=8,pp=1,op=4,zero=3,sp=true,micro_batch=4,recompute=selective",
         "dp=2,mp=2,pp=2,cp=2,ep=4,vpp=2,schedule=zero-bubble-v,placement=dp,mp,pp,cp",
+        "dp=8,mp=1,pp=1,op=8,zero=3,keep_weights=true",
     };
     char buf[256];
     struct cs_strategy strategy = workload_strategy(same[_i]);
@@ -133,6 +134,8 @@ START_TEST(test_rules)
         {"dp=16,pp=4,recompute=selective,selective_layers=1/1/1/1", "keys-take-effect"},
         {"dp=64,fused_tp=true", "keys-take-effect"},
         {"dp=64,keep_comm=true,recompute=full", "keys-take-effect"},
+        {"dp=64,op=dp,zero=2,keep_weights=true", "keys-take-effect"},
+        {"dp=64,op=dp,zero=3,keep_weights=true", NULL},
         {"dp=8,mp=8,keep_comm=true", "keys-take-effect"},
         {"dp=8,mp=8,keep_comm=true,recompute=full", NULL},
         {"dp=64,cp_kind=ulysses", "keys-take-effect"},
@@ -257,7 +260,7 @@ static Suite *strategy_suite(void)
 {
     Suite *suite = suite_create("strategy");
     TCase *text = tcase_create("text");
-    tcase_add_loop_test(text, test_text, 0, 4);
+    tcase_add_loop_test(text, test_text, 0, 5);
     tcase_add_test(text, test_text_details);
     tcase_add_loop_test(text, test_text_errors, 0, 16);
     tcase_add_test(text, test_canonical);
@@ -265,7 +268,7 @@ static Suite *strategy_suite(void)
     suite_add_tcase(suite, text);
     TCase *rules = tcase_create("rules");
     tcase_add_loop_test(rules, test_selective_has_work, 0, 9);
-    tcase_add_loop_test(rules, test_rules, 0, 27);
+    tcase_add_loop_test(rules, test_rules, 0, 29);
     tcase_add_loop_test(rules, test_exceeds, 0, 4);
     tcase_add_test(rules, test_rules_model);
     suite_add_tcase(suite, rules);

@@ -2,6 +2,8 @@
 #include "cs_test.h"
 #include "workload_fixture.h"
 
+#include <stdio.h>
+
 static struct cs_model model;
 static struct cs_training training;
 
@@ -237,6 +239,64 @@ START_TEST(test_gradient_reduction)
     ck_assert_int_ge(bytes, 2 * n * rows[_i].gathers);
     ck_assert_int_le(bytes, 2 * n * rows[_i].gathers + padding * 16);
     cs_trace_free(trace);
+}
+END_TEST
+
+/** Gathered weights of a stage: how many in a step, and the most held in communication buffers. */
+static void gathered(const char *strategy, int32_t stage, int64_t *step_bytes, struct cs_mem_peak *peak)
+{
+    struct cs_trace *trace = workload_trace(&model, &training, strategy);
+    const struct cs_program *p = &trace->programs[stage];
+    *step_bytes = 0;
+    for (int32_t call = 0; call < p->n_calls; call++) {
+        int64_t of_call;
+        (void)workload_count(trace, &trace->blocks[p->calls[call].block],
+                             (struct workload_filter){.comm = "gather"}, &of_call);
+        *step_bytes += of_call;
+    }
+    cs_trace_memory(trace, stage, peak);
+    cs_trace_free(trace);
+}
+
+/* Zero 3 with weights that stay gathered: a forward pass gathers what none in flight has gathered, and no
+ * backward pass does. The price is all weights of the stage where those of the head or last layer and of one
+ * layer ahead were held at the peak, which is where the first backward pass begins. */
+START_TEST(test_kept_weights)
+{
+    static const struct {
+        const char *strategy;
+        int32_t stage;
+        int32_t gathers; /* of all its weights in a step of 8 micro-batches; 16 when they are not kept */
+    } rows[] = {{"dp=8,op=8,zero=3", 0, 8},
+                {"dp=8,op=8,zero=3,recompute=full", 0, 8},
+                {"dp=8,op=8,zero=3,pp=2", 0, 1}, /* one is always in flight */
+                {"dp=8,op=8,zero=3,pp=2", 1, 8},
+                {"dp=8,op=8,zero=3,pp=2,schedule=gpipe", 1, 1},
+                {"dp=8,op=8,zero=3,pp=2,schedule=zero-bubble", 1, 8},
+                {"dp=8,op=8,zero=3,swap_activations=true", 0, 8}};
+    const int64_t elt = 2;
+    const int64_t n = cs_model_params(&model);
+    const int64_t head = model.vocab * model.hidden + model.hidden;
+    struct cs_model longer = model;
+    longer.n_layers++;
+    const int64_t layer = cs_model_params(&longer) - n;
+    struct cs_mem_peak dropped;
+    struct cs_mem_peak kept;
+    int64_t dropped_bytes;
+    int64_t kept_bytes;
+    char text[128];
+    (void)snprintf(text, sizeof text, "%s,keep_weights=true", rows[_i].strategy);
+    gathered(rows[_i].strategy, rows[_i].stage, &dropped_bytes, &dropped);
+    gathered(text, rows[_i].stage, &kept_bytes, &kept);
+    ck_assert_int_eq(kept_bytes * 16, dropped_bytes * rows[_i].gathers);
+    const int64_t weights = dropped_bytes / 16;
+    ck_assert_int_gt(weights, 0);
+    ck_assert_int_gt(kept.total_bytes, dropped.total_bytes);
+    ck_assert_int_le(kept.total_bytes - dropped.total_bytes, weights);
+    if (strstr(rows[_i].strategy, "pp=") == NULL) {
+        ck_assert_int_eq(weights, n * elt); /* 8 divides every part: no padding */
+        ck_assert_int_eq(kept.total_bytes - dropped.total_bytes, weights - (head + layer) * elt);
+    }
 }
 END_TEST
 
@@ -491,6 +551,7 @@ static Suite *trace_suite(void)
     TCase *spread = tcase_create("optimizer");
     tcase_add_checked_fixture(spread, setup, teardown);
     tcase_add_loop_test(spread, test_gradient_reduction, 0, 6);
+    tcase_add_loop_test(spread, test_kept_weights, 0, 7);
     tcase_add_loop_test(spread, test_state_bytes, 0, 5);
     tcase_add_test(spread, test_first_forward_waits);
     suite_add_tcase(suite, spread);

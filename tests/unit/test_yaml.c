@@ -149,6 +149,30 @@ START_TEST(test_merge_keys)
 }
 END_TEST
 
+/* Several merge keys in one map, as PyYAML takes them: the last counts, but for what is written out. */
+START_TEST(test_merge_keys_again)
+{
+    static const char text[] = "a: &a {x: 1, y: 1}\n"
+                               "b: &b {x: 2, y: 2, z: 2}\n"
+                               "c: {<<: *a, y: 3, <<: *b}\n"
+                               "d: {<<: [*b, *a], <<: [*a, {w: 4}]}\n";
+    struct cs_yaml yaml = {.last_wins = true};
+    ck_assert_ok(cs_yaml_load_text(&yaml, text, sizeof text - 1, "run.yaml", &err), &err);
+    const struct cs_yaml_node *c = cs_yaml_get(yaml.root, "c");
+    ck_assert_int_eq(c->n, 3);
+    ck_assert_str_eq(text_of(c, "x"), "2");
+    ck_assert_str_eq(text_of(c, "y"), "3");
+    ck_assert_str_eq(text_of(c, "z"), "2");
+    const struct cs_yaml_node *d = cs_yaml_get(yaml.root, "d");
+    ck_assert_int_eq(d->n, 4);
+    ck_assert_str_eq(text_of(d, "x"), "1");
+    ck_assert_str_eq(text_of(d, "z"), "2");
+    ck_assert_str_eq(text_of(d, "w"), "4");
+    ck_assert_int_eq(yaml.n_repeats, 0);
+    cs_yaml_release(&yaml);
+}
+END_TEST
+
 static const struct {
     const char *text;
     size_t bytes; /* 0: up to the terminator */
@@ -514,6 +538,7 @@ static Suite *yaml_suite(void)
     tcase_add_test(tree, test_empty_collections_and_scalar_root);
     tcase_add_test(tree, test_aliases);
     tcase_add_test(tree, test_merge_keys);
+    tcase_add_test(tree, test_merge_keys_again);
     tcase_add_loop_test(bad, test_bad, 0, CS_COUNT(BAD));
     tcase_add_test(bad, test_load_file);
     tcase_add_test(limits, test_depth);

@@ -3,6 +3,7 @@
 
 #include "cs/base/text.h"
 
+#include <math.h>
 #include <string.h>
 
 void cs__oplist_add(struct cs_oplist *list, struct cs_op op)
@@ -57,6 +58,17 @@ static void fill_minus_one(int32_t *list, int32_t n)
     }
 }
 
+/** See struct cs_training. */
+static double imbalance_frac(const struct cs_builder *builder)
+{
+    const double most = builder->strategy.ep;
+    const double asked = builder->training->routing_imbalance_frac;
+    if (builder->model->capacity_factor > 0 || !(asked > 1)) {
+        return 1;
+    }
+    return asked < most ? asked : most;
+}
+
 void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                       const struct cs_training *training, const struct cs_strategy *strategy)
 {
@@ -75,14 +87,18 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                     (struct cs_graph_fused){training->flash_attention, training->fused_glu});
     cs__pipeline_init(&builder->pipeline, strategy, cs_strategy_micro_batches(strategy, training));
     cs__sharding_init(&builder->sharding, &builder->graph, strategy);
-    builder->costing = (struct cs_costing){.sharding = &builder->sharding,
-                                           .dtype = cs__storage_dtype(training),
-                                           .product_dtype = training->dtype,
-                                           .separate_casts = training->separate_casts,
-                                           .separate_norms = training->separate_norms,
-                                           .separate_rope = training->separate_rope,
-                                           .fused_glu = training->fused_glu,
-                                           .gradient_dtype = training->gradient_dtype};
+    builder->costing =
+        (struct cs_costing){.sharding = &builder->sharding,
+                            .dtype = cs__storage_dtype(training),
+                            .product_dtype = training->dtype,
+                            .separate_casts = training->separate_casts,
+                            .separate_norms = training->separate_norms,
+                            .separate_rope = training->separate_rope,
+                            .fused_glu = training->fused_glu,
+                            .separate_experts = training->separate_experts,
+                            .rows_gathered = strategy->expert_mp && strategy->sp ? strategy->mp : 1,
+                            .imbalance_frac = imbalance_frac(builder),
+                            .gradient_dtype = training->gradient_dtype};
     cs__builder_set_part(builder, 0);
 }
 
@@ -90,9 +106,10 @@ void cs__builder_set_part(struct cs_builder *builder, int32_t part)
 {
     const int32_t n = builder->pipeline.n_parts;
     const int64_t length = builder->training->seq_length / n;
+    const int64_t n_rows = (int64_t)ceil((double)builder->graph.n_rows * builder->costing.imbalance_frac);
     for (int32_t i = 0; i < builder->graph.n_axes; i++) {
         if (builder->graph.axes[i].role == CS_AXIS_ROWS) {
-            builder->graph.axes[i].size = (builder->graph.n_rows + n - 1) / n;
+            builder->graph.axes[i].size = (n_rows + n - 1) / n;
         }
     }
     builder->graph.axes[CS_AXIS_OF_SEQ].size = length;

@@ -385,7 +385,7 @@ cs_status cs__et_build(struct cs__et *et, struct cs_err *err)
     trace->n_labels = et->labels.n;
     trace->labels = CS_ARENA_NEW(&trace->arena, const char *, et->labels.n);
     for (int32_t i = 0; i < et->labels.n; i++) {
-        trace->labels[i] = et->labels.texts[i];
+        trace->labels[i] = cs__et_shown(et, et->labels.texts[i]);
     }
 out:
     builder_release(&b);

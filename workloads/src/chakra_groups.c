@@ -226,8 +226,8 @@ static cs_status place_group(struct cs__et *et, int32_t g, struct shape *shapes,
                               (int)c);
         }
         struct cs_comm *comm = &trace->comms[trace->n_comms++];
-        comm->name =
-            cs_arena_printf(&trace->arena, "group %s", g > 0 ? et->group_names.texts[group->name] : "of all");
+        comm->name = cs_arena_printf(&trace->arena, "group %s",
+                                     g > 0 ? cs__et_shown(et, et->group_names.texts[group->name]) : "of all");
         comm->members = CS_ARENA_NEW(&trace->arena, int32_t, et->n_ranks);
         comm->group_of_rank = CS_ARENA_NEW(&trace->arena, int32_t, et->n_ranks);
         memset(comm->group_of_rank, -1, sizeof *comm->group_of_rank * (size_t)et->n_ranks);

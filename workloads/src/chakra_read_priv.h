@@ -96,6 +96,9 @@ struct cs__et {
     struct cs_chakra_notes notes;
 };
 
+/** A name as a trace has it: what terminals take for commands and what is no UTF-8 is replaced. In the
+ * trace's arena. */
+const char *cs__et_shown(const struct cs__et *et, const char *name);
 /** An error about a node. */
 cs_status cs__et_bad(const struct cs__et *et, int32_t rank, const struct cs__et_node *node,
                      struct cs_err *err, const char *fmt, ...) CS_PRINTF(5, 6);

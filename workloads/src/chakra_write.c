@@ -13,6 +13,7 @@ struct writer {
     cs_op_time_fn *op_time;
     const void *context;
     int32_t *first_group;  /* per communicator: number of its first process group, from 1 (0 is all ranks) */
+    int32_t first_alone;   /* number of rank 0's group of one, then of the other ranks'; 0 = not needed */
     double *busy_us;       /* per stream: computing so far, exact */
     double *told_us;       /* per stream: the same in whole microseconds */
     struct cs_strbuf node; /* the message being made */
@@ -82,6 +83,34 @@ static cs_status put_compute(struct writer *w, int32_t rank, const struct cs_op 
     return CS_OK;
 }
 
+static void put_group(struct writer *w, int32_t group)
+{
+    char name[16];
+    (void)snprintf(name, sizeof name, "%d", (int)group);
+    cs__wire_clear(&w->attr);
+    cs__wire_put_text(&w->attr, CS__ATTR_NAME, "pg_name");
+    cs__wire_put_text(&w->attr, CS__ATTR_STRING, name);
+    cs__wire_put_bytes(&w->node, CS__NODE_ATTR, w->attr.text, w->attr.len);
+}
+
+/** Is an operation computing beside the compute stream: copying between host and device (swapped
+ * activations)? */
+static bool is_host_copy(const struct cs_op *op)
+{
+    return op->type == CS_OP_COMPUTE && op->stream != CS_STREAM_COMPUTE;
+}
+
+/** A copy between host and device is written as a broadcast of the rank to itself, which takes its duration.
+ * In ASTRA-sim that is the one form which keeps no computing waiting and runs to the end: its statistics stop
+ * at host computing and at loads and stores, which besides take their time from its memory's file. */
+static void put_host_copy(struct writer *w, int32_t rank)
+{
+    put_attr(w, "is_host_copy", CS__ATTR_BOOL, true);
+    put_attr(w, "comm_type", CS__ATTR_INT64, CS__ET_BROADCAST);
+    put_attr(w, "comm_size", CS__ATTR_INT64, 0);
+    put_group(w, w->first_alone + rank);
+}
+
 static void put_collective(struct writer *w, int32_t group, int32_t n_members, const struct cs_op *op)
 {
     static const enum cs__et_coll types[CS_N_COLLS] = {
@@ -89,17 +118,12 @@ static void put_collective(struct writer *w, int32_t group, int32_t n_members, c
         [CS_COLL_REDUCE_SCATTER] = CS__ET_REDUCE_SCATTER, [CS_COLL_ALL_TO_ALL] = CS__ET_ALL_TO_ALL,
         [CS_COLL_BROADCAST] = CS__ET_BROADCAST,
     };
-    char name[16];
     /* A gather is counted by what one rank gives (ASTRA-sim), ours by the whole. */
     int64_t bytes =
         op->coll == CS_COLL_ALL_GATHER ? op->bytes / n_members + (op->bytes % n_members != 0) : op->bytes;
     put_attr(w, "comm_type", CS__ATTR_INT64, types[op->coll]);
     put_attr(w, "comm_size", CS__ATTR_INT64, bytes);
-    (void)snprintf(name, sizeof name, "%d", (int)(w->first_group[op->comm] + group));
-    cs__wire_clear(&w->attr);
-    cs__wire_put_text(&w->attr, CS__ATTR_NAME, "pg_name");
-    cs__wire_put_text(&w->attr, CS__ATTR_STRING, name);
-    cs__wire_put_bytes(&w->node, CS__NODE_ATTR, w->attr.text, w->attr.len);
+    put_group(w, w->first_group[op->comm] + group);
 }
 
 static void put_message(struct writer *w, int32_t from, int32_t to, const struct cs_op *op)
@@ -129,6 +153,7 @@ static cs_status put_node(struct writer *w, int32_t rank, int64_t index, struct 
     const struct cs_op *op = node->op;
     enum cs__et_type type = op->type == CS_OP_SEND   ? CS__ET_SEND
                             : op->type == CS_OP_RECV ? CS__ET_RECV
+                            : is_host_copy(op)       ? CS__ET_COLL
                                                      : CS__ET_COMP;
     int32_t group = -1;
     int32_t n_members = 1;
@@ -142,12 +167,10 @@ static cs_status put_node(struct writer *w, int32_t rank, int64_t index, struct 
     cs__wire_put_text(&w->node, CS__NODE_NAME, trace->labels[op->label]);
     cs__wire_put_number(&w->node, CS__NODE_TYPE, (uint64_t)type);
     put_deps(w, node);
-    /* Computing beside the compute stream is copying between host and device (swapped activations): as the
-     * host's work it has a resource of its own in ASTRA-sim and in our reader, and keeps no computing
-     * waiting.
-     */
-    bool beside = op->type == CS_OP_COMPUTE && op->stream != CS_STREAM_COMPUTE;
-    put_attr(w, "is_cpu_op", CS__ATTR_BOOL, beside);
+    put_attr(w, "is_cpu_op", CS__ATTR_BOOL, false);
+    if (is_host_copy(op)) {
+        put_host_copy(w, rank);
+    }
     if (op->type == CS_OP_COMPUTE) {
         return put_compute(w, rank, op, err);
     }
@@ -186,6 +209,10 @@ out:
 static void write_groups(const struct writer *w, FILE *stream)
 {
     const char *before = "{";
+    for (int32_t rank = 0; w->first_alone > 0 && rank < w->trace->n_ranks; rank++) {
+        fprintf(stream, "%s\n\"%d\": [%d]", before, (int)(w->first_alone + rank), (int)rank);
+        before = ",";
+    }
     for (int32_t c = 0; c < w->trace->n_comms; c++) {
         const struct cs_comm *comm = &w->trace->comms[c];
         for (int32_t g = 0; g < comm->n_groups; g++) {
@@ -210,6 +237,11 @@ static void writer_init(struct writer *w, const struct cs_trace *trace)
         w->first_group[c] = group;
         group += trace->comms[c].n_groups;
     }
+    for (int32_t b = 0; b < trace->n_blocks; b++) {
+        for (int32_t i = 0; i < trace->blocks[b].n_ops; i++) {
+            w->first_alone = is_host_copy(&trace->blocks[b].ops[i]) ? group : w->first_alone;
+        }
+    }
 }
 
 static void writer_release(struct writer *w)
@@ -230,6 +262,7 @@ cs_status cs_trace_write_chakra(const struct cs_trace *trace, cs_op_time_fn *op_
     struct cs__folder folder = {0};
     struct writer w = {.trace = trace, .op_time = op_time, .context = context};
     CS_TRY(cs_trace_check(trace, err));
+    CS_TRY(cs__names_check(trace, true, err));
     writer_init(&w, trace);
     CS_TRY(cs__folder_open(&folder, dir, err));
     CS_TRY(cs__folder_file(&folder, "trace.json", err));

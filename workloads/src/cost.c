@@ -131,6 +131,7 @@ static struct cs_op_cost matmul_cost(const struct cs_costing *costing, const str
     enum cs_dtype dtype = product_dtype(costing, segment);
     double operand = (double)cs_dtype_bytes(dtype); /* operands; the result is of the tensors' type */
     struct cs_op_cost cost = {.kind = node->kind, .dtype = dtype, .batch = p.batch, .n_kernels = 1};
+    cost.n_kernels = grouped && costing->separate_experts ? (int32_t)p.batch : 1;
     cost.flop = 2 * m * n * k * (double)p.batch;
     cost.bytes = ((m * k + k * n) * operand + m * n * elt) * groups;
     if (grouped) { /* experts need not divide the rows */
@@ -321,9 +322,22 @@ static struct cs_op_cost gather_cost(const struct cs_costing *costing, const str
     return cost;
 }
 
+/** Passes over all rows beside the permutation's own, where experts take slices of them in turn. Where rows
+ * come in, each slice's gradient is a vector of all rows, zero but for the slice, and these are added up;
+ * where results are put into one vector, that is cleared and written forward, and backward copied once an
+ * expert. */
+static double slice_passes(const struct cs_node *node, double n_experts, bool forward)
+{
+    if (node->exchange == CS_EXCHANGE_OUTPUT) {
+        return forward ? 0.0 : n_experts + 3.0 * (n_experts - 1.0) + 2.0;
+    }
+    return forward ? 3.0 : 2.0 * n_experts + 2.0;
+}
+
 /** Tokens become rows of experts, in[0] to out[0], or rows tokens: each row is read and written, wherever its
- *  token lies, by the index of its token. What else goes in (weights), and backward what was kept (results,
- *  for the gradient of their weights), is read once. */
+ *  token lies, by the index of its token: rows of a rank's own tokens, however uneven they arrive. What else
+ * goes in (weights), and backward what was kept (results, for the gradient of their weights), is read once.
+ */
 static struct cs_op_cost permute_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                       const struct cs_node *node, const struct cs_space *space,
                                       enum cs_pass pass)
@@ -332,18 +346,23 @@ static struct cs_op_cost permute_cost(const struct cs_costing *costing, const st
     const struct cs_tensor *out = &segment->tensors[node->out[0]];
     const struct cs_tensor *rows = node->exchange == CS_EXCHANGE_OUTPUT ? out : in;
     struct cs_layout layout = cs__space_input(space, rows);
-    double elements = (double)cs__sharding_elements(costing->sharding, rows, &layout);
-    double n_rows = (double)cs__sharding_length(costing->sharding, rows->axes[0], layout.cut[0]);
+    const double own = 1 / costing->imbalance_frac;
+    double elements = own * (double)cs__sharding_elements(costing->sharding, rows, &layout);
+    double n_rows = own * (double)cs__sharding_length(costing->sharding, rows->axes[0], layout.cut[0]);
     bool forward = pass == CS_PASS_FORWARD;
     int64_t rest = forward ? list_bytes(costing, segment, node->in + 1, (uint8_t)(node->n_in - 1), space)
                            : list_bytes(costing, segment, node->save, node->n_save, space);
-    return (struct cs_op_cost){
-        .kind = node->kind,
-        .dtype = costing->dtype,
-        .batch = 1,
-        .n_kernels = 1,
-        .flop = elements * (forward ? node->forward_flop_per_elt : node->backward_flop_per_elt),
-        .bytes = 2 * (double)local_bytes(costing, rows, space) + n_rows * ROW_INDEX_BYTES + (double)rest};
+    double row_bytes = (double)local_bytes(costing, rows, space);
+    double n_experts = (double)cs__sharding_length(costing->sharding, node->axis_e, space->cut[node->axis_e]);
+    double passes = costing->separate_experts ? slice_passes(node, n_experts, forward) : 0.0;
+    return (struct cs_op_cost){.kind = node->kind,
+                               .dtype = costing->dtype,
+                               .batch = 1,
+                               .n_kernels = passes > 0 ? 1 + (int32_t)(2 * n_experts) : 1,
+                               .flop = elements *
+                                       (forward ? node->forward_flop_per_elt : node->backward_flop_per_elt),
+                               .bytes = (2 * own + passes * costing->rows_gathered) * row_bytes +
+                                        n_rows * ROW_INDEX_BYTES + (double)rest};
 }
 
 bool cs__node_casts(const struct cs_costing *costing, const struct cs_segment *segment,

@@ -19,8 +19,10 @@ struct cs_costing {
     enum cs_dtype product_dtype; /* of layers' products with parameters: fp8 when trained in it */
     enum cs_dtype gradient_dtype;
     bool separate_casts; /* operands of products are cast to product_dtype by kernels of their own */
-    bool separate_norms, separate_rope, fused_glu;
-    double causal_frac; /* share of queries times keys that a fused kernel works on */
+    bool separate_norms, separate_rope, fused_glu, separate_experts;
+    int32_t rows_gathered; /* ranks whose rows each part of an expert takes: mp where sp and mp cut them */
+    double imbalance_frac; /* rows that a rank's experts get over those that its tokens are sent as; >= 1 */
+    double causal_frac;    /* share of queries times keys that a fused kernel works on */
 };
 
 /** Type in which weights and activations are held: bf16 under fp8 training, whose products alone are fp8. */

@@ -1,6 +1,6 @@
 /**
  * @file format_priv.h
- * What the trace formats share: a folder that appears whole or not at all.
+ * What the trace formats share: names that can be read again, a folder that appears whole or not at all.
  */
 #ifndef CS_WORKLOADS_FORMAT_PRIV_H
 #define CS_WORKLOADS_FORMAT_PRIV_H
@@ -8,6 +8,13 @@
 #include "cs/workloads/format.h"
 
 #include <stdio.h>
+
+/** Does a text hold bytes that a terminal takes for commands: the controls of ASCII, or U+0080 to U+009F in
+ *  UTF-8? */
+bool cs__has_control(const char *text);
+/** Names of a trace that no reader takes: with control characters, and under `utf8` what is no UTF-8
+ * (protobuf). CS_E_INPUT names the first. */
+CS_MUST_CHECK cs_status cs__names_check(const struct cs_trace *trace, bool utf8, struct cs_err *err);
 
 /** A folder under construction. Zero-initialised is valid. */
 struct cs__folder {

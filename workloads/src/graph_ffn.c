@@ -148,6 +148,7 @@ static uint8_t add_experts(struct cs_build *b, uint8_t x, uint8_t weights)
     uint8_t rows = cs__segment_tensor(segment, "rows", CS_AXES(b->rows, b->hidden));
     struct cs_node *node = cs__build_pointwise(b, "moe.dispatch", CS_OPKIND_GATHER, 0.0, 1.0);
     node->work = CS_WORK_PERMUTE;
+    node->axis_e = (uint8_t)b->experts;
     cs__node_in(node, x);
     cs__node_out(node, rows);
     node->exchange = CS_EXCHANGE_OUTPUT;
@@ -173,6 +174,7 @@ static uint8_t add_experts(struct cs_build *b, uint8_t x, uint8_t weights)
     uint8_t out = cs__build_hidden(b, "experts");
     node = cs__build_pointwise(b, "moe.combine", CS_OPKIND_GATHER, 2.0, 4.0);
     node->work = CS_WORK_PERMUTE;
+    node->axis_e = (uint8_t)b->experts;
     cs__node_in(node, results);
     cs__node_in(node, weights);
     cs__node_out(node, out);

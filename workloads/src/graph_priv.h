@@ -85,6 +85,7 @@ struct cs_node {
     uint8_t axis_m, axis_n, axis_k; /* BATCH_MATMUL, FLASH: the axes of one product */
     uint8_t axis_v;                 /* FLASH: the inner axis of the second product */
     bool attention;                 /* where context parallelism meets */
+    uint8_t axis_e;                 /* PERMUTE: the axis of the experts whose rows these are */
     bool replicated_experts;        /* the axis of experts is whole on every rank (router) */
     enum cs_exchange exchange;
     enum cs_chain chain;

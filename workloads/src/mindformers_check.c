@@ -1,4 +1,5 @@
 /* MindFormers configurations: the checks that MindFormers makes itself. */
+#include "graph_priv.h"
 #include "mindformers_priv.h"
 
 #include "cs/base/text.h"
@@ -271,6 +272,28 @@ static void warn_rest(struct cs_mf *mf)
     }
 }
 
+/** Selective recomputation of a model without such operators: the patterns match none, and nothing is done.
+ */
+static void drop_selective(struct cs_mf *mf)
+{
+    struct cs_strategy *s = &mf->out->strategy;
+    bool asked = s->recompute == CS_RECOMPUTE_SELECTIVE;
+    for (int32_t i = 0; i < s->selective_layers.n; i++) {
+        asked |= s->selective_layers.at[i] > 0;
+    }
+    if (!asked || !mf->out->has_model ||
+        cs__graph_runs_selectively(&mf->out->model, mf->out->model.flash_attention)) {
+        return;
+    }
+    cs__mf_warn(mf, "recompute_config.select_recompute", CS_MF_GET(mf, mf->recompute, "select_recompute"),
+                "has no effect: the model's MLP is not gated and its attention is flash, so that none of its "
+                "operators is meant");
+    s->recompute = s->recompute == CS_RECOMPUTE_SELECTIVE ? CS_RECOMPUTE_NONE : s->recompute;
+    for (int32_t i = 0; i < s->selective_layers.n; i++) {
+        s->selective_layers.at[i] = 0;
+    }
+}
+
 /** Copies of the embedding under model_parallel; MindFormers forces a pipeline, and the new style, to cut the
  *  vocabulary. */
 static cs_status check_vocabulary(struct cs_mf *mf, struct cs_err *err)
@@ -297,6 +320,7 @@ cs_status cs__mf_check(struct cs_mf *mf, struct cs_err *err)
     CS_TRY(check_swap(mf, err));
     CS_TRY(check_batch(mf, err));
     CS_TRY(check_vocabulary(mf, err));
+    drop_selective(mf);
     warn_rest(mf);
 out:
     return st;

@@ -27,8 +27,6 @@ static bool has_rows(const struct cs_yaml_node *node)
 
 /** "All layers of the stage", however many there are. */
 #define ALL_LAYERS INT32_MAX
-/** A list of a strategy holds this much a place. */
-#define COUNT_MAX UINT8_MAX
 #define LAYERS_OFFSET_MAX INT64_C(16384)
 
 struct grid {
@@ -111,16 +109,16 @@ static cs_status put_layers(struct cs_mf *mf, const struct cs_yaml_node *node, i
 {
     struct cs_strategy *s = &mf->out->strategy;
     for (int32_t i = 0; i < n_places; i++) {
-        if (at[i] < 1 || at[i] > COUNT_MAX) {
+        if (at[i] < 1 || at[i] > CS_PER_PLACE_MAX) {
             return cs_err_set(
                 err, at[i] < 1 ? CS_E_INPUT : CS_E_LIMIT, node->loc,
                 "a stage has %d layers (place %d of the pipeline), but uneven ones have from 1 to %d",
-                (int)at[i], (int)i, COUNT_MAX);
+                (int)at[i], (int)i, CS_PER_PLACE_MAX);
         }
     }
     s->layers.n = (uint8_t)n_places;
     for (int32_t i = 0; i < n_places; i++) {
-        s->layers.at[i] = (uint8_t)at[i];
+        s->layers.at[i] = (uint16_t)at[i];
     }
     return CS_OK;
 }
@@ -273,12 +271,78 @@ static cs_status read_counts(struct cs_mf *mf, const struct cs_yaml_node *node, 
         if (mf->n_layers > 0 && grid.at[i] > layers) {
             if (grid.at[i] != ALL_LAYERS) {
                 cs__mf_warn(mf, cs_arena_printf(&mf->out->arena, "recompute_config.%s", what), node,
-                            "%d layers of place %d, which has %d: these are", (int)grid.at[i], (int)i,
-                            (int)layers);
+                            "%d layers of place %d, which has %d: these are, as MindFormers does",
+                            (int)grid.at[i], (int)i, (int)layers);
             }
             grid.at[i] = layers;
         }
         counts[i] = grid.at[i];
+    }
+out:
+    return st;
+}
+
+/** Under swap_config.swap a list names layers by their numbers in the model (MindFormers' LayerSetting):
+ * those are set in `named`. A boolean is the number 0 or 1, as in Python. */
+static cs_status read_numbers(struct cs_mf *mf, const struct cs_yaml_node *node, const char *what,
+                              bool *named, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (mf->n_layers == 0) {
+        return cs_err_set(
+            err, CS_E_INPUT, node->loc,
+            "'%s' names layers by number, as it does with swap_config.swap, and the file does not "
+            "give the model's layers",
+            what);
+    }
+    for (int32_t i = 0; node->kind == CS_YAML_LIST && i < node->n; i++) {
+        const struct cs_yaml_node *item = node->items[i];
+        int64_t number = 0;
+        bool on = false;
+        CS_TRY(cs_yaml_want(item, CS_YAML_SCALAR, what, err));
+        if (cs_yaml_bool(item, what, &on, NULL) == CS_OK) {
+            number = on ? 1 : 0;
+        } else {
+            CS_TRY(cs_yaml_int(item, INT32_MIN, INT32_MAX, what, &number, err));
+        }
+        if (number < 0 || number >= mf->n_layers) {
+            cs__mf_warn(mf, cs_arena_printf(&mf->out->arena, "recompute_config.%s", what), item,
+                        "layer %lld is none of the model's %d: has no effect", (long long)number,
+                        (int)mf->n_layers);
+        } else {
+            named[number] = true;
+        }
+    }
+    for (int32_t i = 0; cs__mf_is_on(node) && node->kind == CS_YAML_SCALAR && i < mf->n_layers; i++) {
+        named[i] = true;
+    }
+out:
+    return st;
+}
+
+/** Layers by number, counted by place: which of a place's layers they are makes no difference here. Where
+ * both name a layer, full recomputation wins; our second list counts the first's layers too. */
+static cs_status read_named(struct cs_mf *mf, const struct cs_yaml_node *full,
+                            const struct cs_yaml_node *selective, int32_t n_places, int32_t *counts,
+                            int32_t *others, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    bool *named[2];
+    for (int32_t k = 0; k < 2; k++) {
+        named[k] = CS_ARENA_NEW(&mf->out->arena, bool, mf->n_layers + 1);
+    }
+    if (full != NULL) {
+        CS_TRY(read_numbers(mf, full, "recompute", named[0], err));
+    }
+    if (selective != NULL) {
+        CS_TRY(read_numbers(mf, selective, "select_recompute", named[1], err));
+    }
+    int32_t layer = 0;
+    for (int32_t i = 0; i < n_places; i++) {
+        for (int32_t k = 0; k < layers_at(mf, n_places, i) && layer < mf->n_layers; k++, layer++) {
+            counts[i] += named[0][layer];
+            others[i] += named[0][layer] || named[1][layer];
+        }
     }
 out:
     return st;
@@ -307,14 +371,14 @@ static cs_status keep_counts(const struct cs_yaml_node *node, const char *what, 
                 "model's layers: write their number",
                 what, (int)i);
         }
-        if (counts[i] > COUNT_MAX) {
+        if (counts[i] > CS_PER_PLACE_MAX) {
             return cs_err_set(
                 err, CS_E_LIMIT, node->loc,
                 "'%s' is %d for place %d of the pipeline, but at most %d are counted unless all "
                 "layers are recomputed",
-                what, (int)counts[i], (int)i, COUNT_MAX);
+                what, (int)counts[i], (int)i, CS_PER_PLACE_MAX);
         }
-        list->at[i] = (uint8_t)counts[i];
+        list->at[i] = (uint16_t)counts[i];
     }
     return CS_OK;
 }
@@ -372,10 +436,12 @@ static cs_status read_lists(struct cs_mf *mf, const struct cs_yaml_node *full,
     struct cs_strategy *s = &mf->out->strategy;
     int32_t counts[CS_PLACES_MAX] = {0};
     int32_t others[CS_PLACES_MAX] = {0};
-    if (full != NULL) {
+    if (s->swap_activations) {
+        CS_TRY(read_named(mf, full, selective, n_places, counts, others, err));
+    } else if (full != NULL) {
         CS_TRY(read_counts(mf, full, "recompute", n_places, counts, err));
     }
-    if (selective != NULL) {
+    if (selective != NULL && !s->swap_activations) {
         CS_TRY(read_counts(mf, selective, "select_recompute", n_places, others, err));
     }
     for (int32_t i = 0; selective == NULL && s->recompute == CS_RECOMPUTE_SELECTIVE && i < n_places; i++) {
@@ -393,7 +459,7 @@ out:
     return st;
 }
 
-/** With swap too: where both name a layer, recomputation wins (../../README.md). */
+/** With swap too: where both name a layer, recomputation wins. */
 static cs_status read_recompute(struct cs_mf *mf, int32_t n_places, struct cs_err *err)
 {
     cs_status st = CS_OK;

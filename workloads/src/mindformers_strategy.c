@@ -284,6 +284,24 @@ out:
     return st;
 }
 
+/** Weights that recomputed layers gather again: level3 does for every layer, whatever the key says. */
+static cs_status read_gathering(struct cs_mf *mf, struct cs_err *err)
+{
+    const struct cs_strategy *s = &mf->out->strategy;
+    const struct cs_yaml_node *node = CS_MF_GET(mf, mf->recompute, "parallel_optimizer_comm_recompute");
+    bool again = false;
+    cs_status st;
+    CS_TRY(cs__mf_bool(node, "parallel_optimizer_comm_recompute", &again, err));
+    if (again && s->zero < 3) {
+        cs__mf_warn(mf, "recompute_config.parallel_optimizer_comm_recompute", node, "%s",
+                    s->op > 1 ? "is not modelled: weights are gathered once a step; with optimizer_level: "
+                                "level3 again in backward"
+                              : "has no effect without enable_parallel_optimizer");
+    }
+out:
+    return st;
+}
+
 static cs_status read_automatic(struct cs_mf *mf, const struct cs_yaml_node *config, struct cs_err *err)
 {
     const struct cs_yaml_node *automatic = CS_MF_GET(mf, mf->parallel, "auto_pipeline");
@@ -432,6 +450,7 @@ cs_status cs__mf_strategy(struct cs_mf *mf, struct cs_err *err)
     CS_TRY(read_expert_cut(mf, err));
     CS_TRY(read_context(mf, err));
     CS_TRY(read_sharding(mf, err));
+    CS_TRY(read_gathering(mf, err));
     CS_TRY(read_schedule(mf, err));
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->optimizer, "swap"), "swap", &s->offload_optimizer, err));
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->swap, "swap"), "swap", &swap, err));

@@ -135,7 +135,6 @@ static const struct {
     {"recompute_config.select_comm_recompute", "False"},
     {"recompute_config.select_recompute_exclude", "False"},
     {"recompute_config.select_comm_recompute_exclude", "False"},
-    {"recompute_config.parallel_optimizer_comm_recompute", "False"},
     {"model.qkv_concat", "False"},
     {"moe_config.enable_sdrop", "False"},
     {"moe_config.expert_model_parallel", "1"},

@@ -26,6 +26,7 @@ static void whole_init(struct whole *whole, const struct cs_model *model, int64_
                                          .dtype = CS_DTYPE_BF16,
                                          .product_dtype = CS_DTYPE_BF16,
                                          .gradient_dtype = CS_DTYPE_FP32,
+                                         .imbalance_frac = 1.0,
                                          .causal_frac = 1.0};
 }
 

@@ -231,21 +231,6 @@ static int unescape(const char *from, char *to)
     return 4;
 }
 
-/** Bytes that a terminal takes for commands: the controls of ASCII, and U+0080 to U+009F in UTF-8. */
-static bool has_control(const char *at, const char *end)
-{
-    for (; at < end; at++) {
-        const unsigned char c = (unsigned char)*at;
-        if (c < 0x20 || c == 0x7f) {
-            return true;
-        }
-        if (c == 0xc2 && at + 1 < end && ((unsigned char)at[1] & 0xe0) == 0x80) {
-            return true;
-        }
-    }
-    return false;
-}
-
 cs_status cs__quoted(const struct cs__lines *lines, char **cursor, const char *what, struct cs_arena *arena,
                      const char **text, struct cs_err *err)
 {
@@ -267,12 +252,13 @@ cs_status cs__quoted(const struct cs__lines *lines, char **cursor, const char *w
         from += length;
         to++;
     }
-    if (has_control(start, to)) {
+    const char *read = cs_arena_strndup(arena, start, (size_t)(to - start));
+    if (cs__has_control(read)) {
         return cs_err_set(err, CS_E_INPUT, cs__lines_at(lines),
                           "the %s holds a control character, which reports would pass on to a terminal",
                           what);
     }
-    *text = cs_arena_strndup(arena, start, (size_t)(to - start));
+    *text = read;
     *cursor = from + 1;
     return CS_OK;
 }

@@ -12,8 +12,6 @@ static void write_quoted(FILE *stream, const char *text)
         unsigned char c = (unsigned char)*at;
         if (c == '"' || c == '\\') {
             fprintf(stream, "\\%c", c);
-        } else if (c < ' ' || c == 0x7f) {
-            fprintf(stream, "\\x%02x", c);
         } else {
             fputc(c, stream);
         }
@@ -259,6 +257,7 @@ cs_status cs_trace_write_native(const struct cs_trace *trace, const char *dir, s
     bool *called = cs_calloc((size_t)trace->n_blocks + 1, sizeof *called);
     CS_TRY(check_writable(trace, err));
     CS_TRY(cs__check_form(trace, err));
+    CS_TRY(cs__names_check(trace, false, err));
     CS_TRY(cs__folder_open(&folder, dir, err));
     CS_TRY(cs__folder_file(&folder, "binding.txt", err));
     bool sound = write_binding(folder.stream, trace);

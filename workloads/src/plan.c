@@ -58,8 +58,7 @@ static void emit_sort(struct cs_planner *p, struct cs_oplist *list, int32_t i, c
                       enum cs_phase phase)
 {
     const struct cs_strategy *s = &p->builder->strategy;
-    const int32_t gathered =
-        s->expert_mp && s->sp ? s->mp : 1; /* ranks whose rows each expert's parts take */
+    const int32_t gathered = p->builder->costing.rows_gathered;
     if (s->ep * gathered > 1 && p->builder->model->n_experts > s->ep) {
         cs__emit_compute(p->builder, list, phase, "moe.sort",
                          cs__sort_cost(&p->builder->costing, rows, &p->space[i], gathered));

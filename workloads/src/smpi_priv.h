@@ -7,11 +7,12 @@
 
 #include "format_priv.h"
 
-/** Something that the one process of a rank does: an operation, where a send only begins, or waiting until a
- *  send has ended. */
+/** What the one process of a rank does with an operation: all of it, or its beginning, or waiting for its
+ * end. */
+enum cs__serial_kind { CS__SERIAL_WHOLE, CS__SERIAL_BEGIN, CS__SERIAL_END };
 struct cs__serial_step {
     const struct cs_op *op;
-    bool ends_send;
+    enum cs__serial_kind kind;
 };
 /** One program in one order. Zero-initialised is empty. */
 struct cs__serial {

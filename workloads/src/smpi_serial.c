@@ -1,22 +1,32 @@
 /* A rank as one process: the streams of a program in one order.
  *
- * The order is the compute stream's. Sends of other streams begin as soon as their events allow, beside what
- * follows; the next send of that stream first waits for the one before, as a stream does. Anything else of
- * other streams is put off until the compute stream, or the end, waits for it: so the process never waits for
- * another rank before the compute stream would. */
+ * The order is the compute stream's. Sends and collectives of other streams begin as soon as their events
+ * allow, beside what follows, and are waited for where the compute stream, or the end, needs what is recorded
+ * behind them. The next send of a stream first waits for the one before, as a stream does; a collective does
+ * not, lest the process stop for it: the two share their links and end together when both would have.
+ * Computing of other streams (copies between host and device) is put off until it is needed, since a process
+ * does one thing. */
 #include "smpi_priv.h"
 
 #include "check_priv.h"
 
 #include <string.h>
 
+/** An event that is recorded when so many operations of the stream have ended. */
+struct pending {
+    int64_t n_ended;
+    uint8_t event;
+};
+
 /** A stream on its way through the program. */
 struct lane {
-    int32_t call, at;         /* its next operation */
-    int32_t *waited;          /* per event */
-    const struct cs_op *send; /* under way, NULL = none */
-    uint8_t *after_send;      /* events that are recorded when it has ended */
-    int32_t n_after, cap_after;
+    int32_t call, at; /* its next operation */
+    int32_t *waited;  /* per event */
+    /* Begun and not ended, in order: begun[n_ended] is the next to end. */
+    const struct cs_op **begun;
+    int64_t n_ended, n_begun, cap_begun;
+    struct pending *pending; /* in order, from first_pending on */
+    int32_t first_pending, n_pending, cap_pending;
 };
 
 struct run {
@@ -44,36 +54,87 @@ static const struct cs_op *peek(const struct run *run, int32_t stream)
     return NULL;
 }
 
-static void emit(struct run *run, const struct cs_op *op, bool ends_send)
+bool cs_trace_smpi_loses(const struct cs_trace *trace)
+{
+    bool beside = false;
+    for (int32_t b = 0; b < trace->n_blocks; b++) {
+        for (int32_t i = 0; i < trace->blocks[b].n_ops; i++) {
+            const struct cs_op *op = &trace->blocks[b].ops[i];
+            beside |= op->type == CS_OP_COMPUTE && op->stream != CS_STREAM_COMPUTE;
+        }
+    }
+    return beside;
+}
+
+static void emit(struct run *run, const struct cs_op *op, enum cs__serial_kind kind)
 {
     struct cs__serial *serial = run->serial;
     CS_GROW(serial->steps, serial->n, serial->cap);
-    serial->steps[serial->n++] = (struct cs__serial_step){op, ends_send};
+    serial->steps[serial->n++] = (struct cs__serial_step){op, kind};
 }
 
-/** Wait until the lane's send has ended; what was to be recorded then is recorded. */
-static void end_send(struct run *run, int32_t stream)
+/** Wait until so many of the lane's operations have ended; what was to be recorded then is recorded. */
+static void end_until(struct run *run, int32_t stream, int64_t n)
 {
     struct lane *lane = &run->lanes[stream];
-    if (lane->send != NULL) {
-        emit(run, lane->send, true);
-        lane->send = NULL;
+    while (lane->n_ended < n) {
+        emit(run, lane->begun[lane->n_ended++], CS__SERIAL_END);
     }
-    for (int32_t i = 0; i < lane->n_after; i++) {
-        run->recorded[lane->after_send[i]]++;
+    while (lane->first_pending < lane->n_pending &&
+           lane->pending[lane->first_pending].n_ended <= lane->n_ended) {
+        run->recorded[lane->pending[lane->first_pending++].event]++;
     }
-    lane->n_after = 0;
 }
 
-/** Pass an event, or begin a send; false = it is neither, or must wait. */
+static void end_all(struct run *run, int32_t stream)
+{
+    end_until(run, stream, run->lanes[stream].n_begun);
+}
+
+static void begin(struct run *run, int32_t stream, const struct cs_op *op)
+{
+    struct lane *lane = &run->lanes[stream];
+    if (lane->n_begun > lane->n_ended &&
+        (op->type == CS_OP_SEND || lane->begun[lane->n_begun - 1]->type == CS_OP_SEND)) {
+        end_all(run, stream);
+    }
+    emit(run, op, CS__SERIAL_BEGIN);
+    CS_GROW(lane->begun, lane->n_begun, lane->cap_begun);
+    lane->begun[lane->n_begun++] = op;
+}
+
+/** Is a collective of another stream under way? */
+static bool others_run(const struct run *run, int32_t stream)
+{
+    bool any = false;
+    for (int32_t i = 0; i < run->trace->n_streams; i++) {
+        const struct lane *lane = &run->lanes[i];
+        any |= i != stream && lane->n_begun > lane->n_ended &&
+               lane->begun[lane->n_begun - 1]->type == CS_OP_COLLECTIVE;
+    }
+    return any;
+}
+
+/** Is a collective put off because somebody waits for the one before alone, so that the two would hold each
+ * other up? Scattered gradients are waited for when the bucket after next fills: of these two run together,
+ * unless they would hold up gathered weights. */
+static bool is_put_off(const struct run *run, int32_t stream, const struct cs_op *op)
+{
+    const struct lane *lane = &run->lanes[stream];
+    const int32_t n = lane->n_pending - lane->first_pending;
+    const bool scatters = op->coll == CS_COLL_REDUCE_SCATTER;
+    return op->type == CS_OP_COLLECTIVE && n > 0 && (!scatters || n > 1 || others_run(run, stream));
+}
+
+/** Pass an event, or begin a send or a collective; false = it is none of them, or must wait. */
 static bool pass(struct run *run, int32_t stream, const struct cs_op *op)
 {
     struct lane *lane = &run->lanes[stream];
     switch (op->type) {
     case CS_OP_RECORD:
-        if (lane->send != NULL) {
-            CS_GROW(lane->after_send, lane->n_after, lane->cap_after);
-            lane->after_send[lane->n_after++] = op->comm;
+        if (lane->n_begun > lane->n_ended) {
+            CS_GROW(lane->pending, lane->n_pending, lane->cap_pending);
+            lane->pending[lane->n_pending++] = (struct pending){lane->n_begun, op->comm};
         } else {
             run->recorded[op->comm]++;
         }
@@ -84,10 +145,14 @@ static bool pass(struct run *run, int32_t stream, const struct cs_op *op)
         }
         lane->waited[op->comm]++;
         break;
+    case CS_OP_COLLECTIVE:
+        if (stream == CS_STREAM_COMPUTE || is_put_off(run, stream, op)) {
+            return false;
+        }
+        begin(run, stream, op);
+        break;
     case CS_OP_SEND:
-        end_send(run, stream);
-        emit(run, op, false);
-        lane->send = op;
+        begin(run, stream, op);
         break;
     default:
         return false;
@@ -111,9 +176,16 @@ static void pass_all(struct run *run)
     }
 }
 
-static bool is_recorded_after_send(const struct lane *lane, uint8_t event)
+/** How many operations of the lane must end before an event is recorded that was to be recorded behind them;
+ * 0 = there is no such event. */
+static int64_t ends_before(const struct lane *lane, uint8_t event)
 {
-    return lane->n_after > 0 && memchr(lane->after_send, event, (size_t)lane->n_after) != NULL;
+    for (int32_t i = lane->first_pending; i < lane->n_pending; i++) {
+        if (lane->pending[i].event == event) {
+            return lane->pending[i].n_ended;
+        }
+    }
+    return 0;
 }
 
 /** Do one thing that brings the stream's next operation closer; false = nothing can. */
@@ -125,8 +197,14 @@ static bool push(struct run *run, int32_t stream)
         if (op == NULL) {
             return false;
         }
+        struct lane *lane = &run->lanes[stream];
+        if (is_put_off(run, stream, op)) {
+            end_until(run, stream, lane->pending[lane->first_pending].n_ended);
+            pass_all(run);
+            return true;
+        }
         if (op->type != CS_OP_WAIT) {
-            emit(run, op, false);
+            emit(run, op, CS__SERIAL_WHOLE);
             run->lanes[stream].at++;
             pass_all(run);
             return true;
@@ -135,8 +213,9 @@ static bool push(struct run *run, int32_t stream)
         if (stream < 0) {
             return false;
         }
-        if (is_recorded_after_send(&run->lanes[stream], op->comm)) {
-            end_send(run, stream);
+        int64_t n = ends_before(&run->lanes[stream], op->comm);
+        if (n > 0) {
+            end_until(run, stream, n);
             pass_all(run);
             return true;
         }
@@ -145,6 +224,25 @@ static bool push(struct run *run, int32_t stream)
         }
     }
     return false;
+}
+
+/** Before the first computing the process waits for a message all the same (a later stage of a pipeline):
+ * what is put off on other streams behind what is waited for apart (gathered weights) takes its turn
+ * meanwhile. */
+static void use_idle_time(struct run *run)
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int32_t stream = CS_STREAM_COMPUTE + 1; stream < run->trace->n_streams; stream++) {
+            struct lane *lane = &run->lanes[stream];
+            const struct cs_op *op = peek(run, stream);
+            if (op != NULL && is_put_off(run, stream, op)) {
+                end_until(run, stream, lane->pending[lane->first_pending].n_ended);
+                pass_all(run);
+                moved = true;
+            }
+        }
+    }
 }
 
 static cs_status stuck(const struct run *run, int32_t stream, struct cs_err *err)
@@ -160,16 +258,21 @@ static cs_status stuck(const struct run *run, int32_t stream, struct cs_err *err
 static cs_status run_compute(struct run *run, struct cs_err *err)
 {
     const struct cs_op *op = peek(run, CS_STREAM_COMPUTE);
+    bool begun = false;
     for (; op != NULL; op = peek(run, CS_STREAM_COMPUTE)) {
+        if (!begun && op->type == CS_OP_RECV) {
+            use_idle_time(run);
+        }
+        begun = begun || op->type == CS_OP_COMPUTE || op->type == CS_OP_RECV;
         if (pass(run, CS_STREAM_COMPUTE, op)) {
-            end_send(run, CS_STREAM_COMPUTE); /* on this stream a send blocks */
+            end_all(run, CS_STREAM_COMPUTE); /* on this stream a send blocks */
             pass_all(run);
         } else if (op->type == CS_OP_WAIT) {
             if (!push(run, CS_STREAM_COMPUTE)) {
                 return stuck(run, CS_STREAM_COMPUTE, err);
             }
         } else {
-            emit(run, op, false);
+            emit(run, op, CS__SERIAL_WHOLE);
             run->lanes[CS_STREAM_COMPUTE].at++;
         }
     }
@@ -197,7 +300,7 @@ static cs_status run_rest(struct run *run, struct cs_err *err)
         }
     }
     for (int32_t stream = 0; stream < run->trace->n_streams; stream++) {
-        end_send(run, stream);
+        end_all(run, stream);
     }
     return CS_OK;
 }
@@ -243,7 +346,8 @@ cs_status cs__serial_build(struct cs__serial *serial, const struct cs_trace *tra
 out:
     for (int32_t i = 0; i < trace->n_streams; i++) {
         cs_free(run.lanes[i].waited);
-        cs_free(run.lanes[i].after_send);
+        cs_free(run.lanes[i].begun);
+        cs_free(run.lanes[i].pending);
     }
     cs_free(run.lanes);
     cs_free(run.recorded);
@@ -257,28 +361,50 @@ void cs__serial_release(struct cs__serial *serial)
     *serial = (struct cs__serial){0};
 }
 
+/** A step as operations of the trace that is checked: what begins runs on its own stream, between two events
+ * of that stream. */
+static void add_step(struct cs_block *block, const struct cs__serial_step *step)
+{
+    const struct cs_op *op = step->op;
+    const uint8_t began = (uint8_t)(2 * op->stream);
+    const uint8_t ended = (uint8_t)(began + 1);
+    struct cs_op whole = *op;
+    if (op->type == CS_OP_COMPUTE || (op->type == CS_OP_SEND && step->kind == CS__SERIAL_END)) {
+        return;
+    }
+    if (op->type != CS_OP_COLLECTIVE || step->kind == CS__SERIAL_WHOLE) {
+        whole.stream = CS_STREAM_COMPUTE;
+        block->ops[block->n_ops++] = whole;
+    } else if (step->kind == CS__SERIAL_BEGIN) {
+        block->ops[block->n_ops++] = (struct cs_op){.type = CS_OP_RECORD, .comm = began};
+        block->ops[block->n_ops++] = (struct cs_op){.type = CS_OP_WAIT, .comm = began, .stream = op->stream};
+        block->ops[block->n_ops++] = whole;
+        block->ops[block->n_ops++] =
+            (struct cs_op){.type = CS_OP_RECORD, .comm = ended, .stream = op->stream};
+    } else {
+        block->ops[block->n_ops++] = (struct cs_op){.type = CS_OP_WAIT, .comm = ended};
+    }
+}
+
 cs_status cs__serial_check(const struct cs__serial *serials, const struct cs_trace *trace, struct cs_err *err)
 {
-    static const char *stream = "the process";
     struct cs_arena arena = {0};
     struct cs_trace one = *trace; /* the same ranks, each program a block of what meets others */
     one.n_blocks = trace->n_programs;
     one.blocks = CS_ARENA_NEW(&arena, struct cs_block, one.n_blocks);
     one.programs = CS_ARENA_NEW(&arena, struct cs_program, one.n_programs);
-    one.n_streams = 1;
-    one.stream_names = &stream;
-    one.n_events = 0;
+    one.n_events = 2 * trace->n_streams; /* streams stay, for what runs beside */
+    one.event_names = CS_ARENA_NEW(&arena, const char *, one.n_events);
+    for (int32_t i = 0; i < one.n_events; i++) {
+        one.event_names[i] = trace->stream_names[i / 2];
+    }
     for (int32_t p = 0; p < one.n_programs; p++) {
         const struct cs__serial *serial = &serials[p];
         struct cs_block *block = &one.blocks[p];
         block->name = "all streams";
-        block->ops = CS_ARENA_NEW(&arena, struct cs_op, serial->n);
+        block->ops = CS_ARENA_NEW(&arena, struct cs_op, 4 * serial->n);
         for (int64_t i = 0; i < serial->n; i++) {
-            const struct cs_op *op = serial->steps[i].op;
-            if (!serial->steps[i].ends_send && op->type != CS_OP_COMPUTE) {
-                block->ops[block->n_ops] = *op;
-                block->ops[block->n_ops++].stream = CS_STREAM_COMPUTE;
-            }
+            add_step(block, &serial->steps[i]);
         }
         one.programs[p] = (struct cs_program){.role = trace->programs[p].role, .n_calls = 1};
         one.programs[p].calls = CS_ARENA_NEW(&arena, struct cs_call, 1);

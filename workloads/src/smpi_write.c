@@ -35,6 +35,7 @@ struct writer {
     int32_t *slots; /* open addressing over plans, -1 = free */
     int32_t n_slots;
     int32_t *position; /* per communicator and rank: place in the group's member list */
+    bool *beside;      /* per communicator: some rank runs its collectives beside the compute stream */
     FILE *stream;
     int32_t rank;
 };
@@ -162,6 +163,23 @@ static void wait_for(struct writer *w, int32_t src, int32_t dst, int32_t tag)
     fprintf(w->stream, "%d wait %d %d %d\n", (int)w->rank, (int)src, (int)dst, (int)tag);
 }
 
+/** A message to or from a peer, in parts that SMPI counts: post them, or wait for them. */
+static cs_status write_parts(struct writer *w, int32_t peer, int32_t tag, double bytes, bool sends, bool ends,
+                             struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const int64_t most = (int64_t)ELEMENTS_MAX * DOUBLE_BYTES;
+    for (int64_t left = bytes < 9e18 ? (int64_t)llround(bytes) : INT64_MAX; left > 0; left -= most) {
+        if (ends) {
+            wait_for(w, sends ? w->rank : peer, sends ? peer : w->rank, tag);
+        } else {
+            CS_TRY(post(w, sends ? "isend" : "irecv", peer, tag, left < most ? left : most, err));
+        }
+    }
+out:
+    return st;
+}
+
 static void write_overhead(struct writer *w)
 {
     if (w->options->overhead_s > 0) {
@@ -182,16 +200,8 @@ static cs_status write_round(struct writer *w, const struct plan *plan, int32_t 
     for (int32_t waiting = 0; waiting < 2; waiting++) {
         for (int32_t i = first[self]; i < first[self + 1]; i++) {
             const struct cs_coll_message *m = &round->messages[list[i]];
-            int64_t bytes = m->bytes < 9e18 ? (int64_t)llround(m->bytes) : INT64_MAX;
             bool sends = m->src == self;
-            if (bytes == 0) {
-                continue;
-            }
-            if (waiting) {
-                wait_for(w, members[m->src], members[m->dst], tag);
-            } else {
-                CS_TRY(post(w, sends ? "isend" : "irecv", members[sends ? m->dst : m->src], tag, bytes, err));
-            }
+            CS_TRY(write_parts(w, members[sends ? m->dst : m->src], tag, m->bytes, sends, waiting, err));
         }
     }
 out:
@@ -212,6 +222,68 @@ static cs_status write_collective(struct writer *w, const struct cs_op *op, stru
             CS_TRY(write_round(w, plan, phase, self, w->trace->n_chans + op->comm, err));
         }
     }
+out:
+    return st;
+}
+
+/** What the rank sends to and receives from a member in a collective that runs beside: all of it at once. */
+struct exchange {
+    double sent_bytes, received_bytes;
+};
+
+/** Begin a collective beside what follows, or wait for it. A process that computes cannot begin the next
+ * round when a round has ended: so each pair of members exchanges in one message what it does in all rounds.
+ * On links that are busy throughout it takes the same time but for the latencies of the rounds; phases over
+ * different fabrics overlap that follow each other in truth. The fixed cost is left out: it would hold up the
+ * process. */
+static cs_status write_beside(struct writer *w, const struct cs_op *op, bool ends, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    int32_t index = -1;
+    const struct cs_comm *comm = &w->trace->comms[op->comm];
+    int32_t group = comm->group_of_rank[w->rank];
+    int32_t self = w->position[(int64_t)op->comm * w->trace->n_ranks + w->rank];
+    int32_t tag = w->trace->n_chans + op->comm;
+    const int32_t *members = comm->members + comm->group_first[group];
+    int32_t n_members = comm->group_first[group + 1] - comm->group_first[group];
+    struct exchange *with = cs_calloc((size_t)n_members, sizeof *with);
+    CS_TRY(find_plan(w, op, group, &index, err));
+    const struct plan *plan = &w->plans[index];
+    for (int32_t phase = 0; phase < plan->messages.n_phases; phase++) {
+        const struct cs_coll_round *round = &plan->messages.phases[phase];
+        const int32_t *first = plan->first[phase];
+        for (int32_t i = first[self]; i < first[self + 1]; i++) {
+            const struct cs_coll_message *m = &round->messages[plan->by_member[phase][i]];
+            double bytes = (double)round->n_rounds * m->bytes;
+            if (m->src == self) {
+                with[m->dst].sent_bytes += bytes;
+            } else {
+                with[m->src].received_bytes += bytes;
+            }
+        }
+    }
+    for (int32_t i = 0; i < n_members; i++) {
+        CS_TRY(write_parts(w, members[i], tag, with[i].sent_bytes, true, ends, err));
+        CS_TRY(write_parts(w, members[i], tag, with[i].received_bytes, false, ends, err));
+    }
+out:
+    cs_free(with);
+    return st;
+}
+
+static cs_status write_part_of_collective(struct writer *w, const struct cs__serial_step *step,
+                                          struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (step->kind != CS__SERIAL_WHOLE) {
+        return write_beside(w, step->op, step->kind == CS__SERIAL_END, err);
+    }
+    if (!w->beside[step->op->comm]) {
+        return write_collective(w, step->op, err);
+    }
+    write_overhead(w); /* other members exchange all at once */
+    CS_TRY(write_beside(w, step->op, false, err));
+    CS_TRY(write_beside(w, step->op, true, err));
 out:
     return st;
 }
@@ -237,10 +309,10 @@ static cs_status write_step(struct writer *w, const struct cs__serial_step *step
     case CS_OP_COMPUTE:
         return write_compute(w, op, err);
     case CS_OP_COLLECTIVE:
-        return write_collective(w, op, err);
+        return write_part_of_collective(w, step, err);
     case CS_OP_SEND: {
         int32_t peer = w->trace->chans[op->comm].peer[w->rank];
-        if (step->ends_send) {
+        if (step->kind == CS__SERIAL_END) {
             wait_for(w, w->rank, peer, op->comm);
             return CS_OK;
         }
@@ -290,7 +362,14 @@ static cs_status serialise(struct writer *w, struct cs_err *err)
 {
     cs_status st = CS_OK;
     for (int32_t p = 0; p < w->trace->n_programs; p++) {
+        const struct cs__serial *serial = &w->serials[p];
         CS_TRY(cs__serial_build(&w->serials[p], w->trace, p, err));
+        for (int64_t i = 0; i < serial->n; i++) {
+            const struct cs_op *op = serial->steps[i].op;
+            if (op->type == CS_OP_COLLECTIVE && serial->steps[i].kind != CS__SERIAL_WHOLE) {
+                w->beside[op->comm] = true;
+            }
+        }
     }
     CS_TRY(cs__serial_check(w->serials, w->trace, err));
 out:
@@ -331,6 +410,7 @@ cs_status cs_trace_write_smpi(const struct cs_trace *trace, const struct cs_smpi
                           options->host_flop_per_s, options->overhead_s);
     }
     w.serials = cs_calloc((size_t)trace->n_programs, sizeof *w.serials);
+    w.beside = cs_calloc((size_t)trace->n_comms + 1, sizeof *w.beside);
     CS_TRY(cs_trace_check(trace, err));
     find_positions(&w);
     CS_TRY(serialise(&w, err));
@@ -345,6 +425,7 @@ out:
     cs_free(w.plans);
     cs_free(w.slots);
     cs_free(w.position);
+    cs_free(w.beside);
     cs_arena_release(&w.arena);
     cs__folder_release(&folder);
     return st;

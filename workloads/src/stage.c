@@ -11,6 +11,7 @@ struct cs_spread cs__spread(const struct cs_builder *builder)
     spread.sharded = spread.op > 1;
     spread.scatter_always = spread.sharded && s->zero >= 2;
     spread.gather_always = spread.sharded && s->zero == 3;
+    spread.keep_weights = spread.gather_always && s->keep_weights;
     spread.expert_op = cs__builder_group_size(builder, CS_GROUP_EOP);
     spread.reduces = spread.op * spread.dpx > 1 || cs__builder_group_size(builder, CS_GROUP_EDP) > 1;
     return spread;

@@ -180,12 +180,12 @@ void cs__chunk_forward(const struct cs_chunk *chunk, struct cs_oplist *list, con
 {
     const struct cs_stage *stage = chunk->stage;
     struct cs_spread spread = cs__spread(stage->builder);
-    if (spread.gather_always) {
+    if (pass->gathers) {
         emit_gather(chunk, list, 0, CS_PHASE_FORWARD);
     }
     emit_receive(chunk, list, false, cs__chunk_plan(chunk, pass->part, 0)->in_bytes);
     for (int32_t item = 0; item < chunk->n_items; item++) {
-        if (spread.gather_always) {
+        if (pass->gathers) {
             if (item + 1 < chunk->n_items) {
                 emit_gather(chunk, list, item + 1, CS_PHASE_FORWARD);
             }
@@ -195,7 +195,7 @@ void cs__chunk_forward(const struct cs_chunk *chunk, struct cs_oplist *list, con
         }
         cs__oplist_append(list, &cs__chunk_plan(chunk, pass->part, item)->forward,
                           cs__chunk_layer(chunk, item));
-        if (spread.gather_always) {
+        if (pass->drops) {
             drop_gathered(chunk, list, item);
         }
         swap_out(chunk, list, pass->part, item);
@@ -271,9 +271,8 @@ void cs__chunk_backward(const struct cs_chunk *chunk, struct cs_oplist *list, co
     struct cs_spread spread = cs__spread(stage->builder);
     const bool inputs = pass->kind != CS_SLOT_WEIGHT;
     const bool weights = pass->kind != CS_SLOT_INPUT;
-    const bool gathers = spread.gather_always && inputs; /* weight gradients need no weights */
     int32_t top = chunk->n_items - 1;
-    if (gathers) {
+    if (pass->gathers) {
         emit_gather(chunk, list, top, CS_PHASE_BACKWARD);
     }
     if (inputs) {
@@ -288,7 +287,7 @@ void cs__chunk_backward(const struct cs_chunk *chunk, struct cs_oplist *list, co
     for (int32_t item = top; item >= 0; item--) {
         const struct cs_bucket *bucket = &chunk->buckets[chunk->bucket_of[item]];
         const struct cs_plan *plan = cs__chunk_plan(chunk, pass->part, item);
-        if (gathers) {
+        if (pass->gathers) {
             if (item > 0) {
                 emit_gather(chunk, list, item - 1, CS_PHASE_BACKWARD);
             }
@@ -308,7 +307,7 @@ void cs__chunk_backward(const struct cs_chunk *chunk, struct cs_oplist *list, co
                           : !inputs ? &plan->weight
                                     : &plan->backward,
                           cs__chunk_layer(chunk, item));
-        if (gathers) {
+        if (pass->drops) {
             drop_gathered(chunk, list, item);
         }
         if (weights && bucket->first == item) {

@@ -158,6 +158,7 @@ void cs_stages_cost_build(struct cs_stages_cost *out, const struct cs_model *mod
     out->sharded = spread.sharded;
     out->scatter_always = spread.scatter_always;
     out->gather_always = spread.gather_always;
+    out->keep_weights = spread.keep_weights;
     out->message_parts = cs__message_parts(&w->builder);
     out->reduces = spread.reduces;
     out->weight_elt_bytes = cs_dtype_bytes(cs__storage_dtype(training));

@@ -68,7 +68,8 @@ struct cs_spread {
     int64_t expert_op;   /* ranks that share out the optimizer states of experts */
     bool sharded;        /* op > 1 */
     bool scatter_always; /* zero >= 2: gradients are scattered in every micro-batch */
-    bool gather_always;  /* zero 3: weights are gathered for every pass of a layer */
+    bool gather_always;  /* zero 3: weights are gathered for every pass of a layer ... */
+    bool keep_weights;   /* ... or for a forward pass, and held until no micro-batch is in flight */
     bool reduces;        /* there are copies at all */
 };
 struct cs_spread cs__spread(const struct cs_builder *builder);
@@ -97,6 +98,8 @@ struct cs_pass_kind {
     int32_t part;
     bool first;          /* forward: gathered weights are waited for */
     bool last;           /* backward, weight gradients: no micro-batch follows */
+    bool gathers;        /* zero 3: weights of its items are gathered, ... */
+    bool drops;          /* ... and are dropped behind each */
     int32_t outstanding; /* zero >= 2: buckets of the pass before that may still be on their way */
 };
 

@@ -30,9 +30,22 @@ void cs_strategy_init(struct cs_strategy *strategy)
                                      .half_batches = 1};
 }
 
+int cs_per_place_compare(const struct cs_per_place *a, const struct cs_per_place *b)
+{
+    if (a->n != b->n) {
+        return a->n < b->n ? -1 : 1;
+    }
+    for (int32_t i = 0; i < a->n; i++) {
+        if (a->at[i] != b->at[i]) {
+            return a->at[i] < b->at[i] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
 static bool same_per_place(const struct cs_per_place *a, const struct cs_per_place *b)
 {
-    return a->n == b->n && memcmp(a->at, b->at, a->n) == 0;
+    return a->n == b->n && memcmp(a->at, b->at, a->n * sizeof a->at[0]) == 0;
 }
 
 /** Places of the model: where a list has one number each. */
@@ -112,6 +125,7 @@ void cs_strategy_canonicalise(struct cs_strategy *strategy)
     if (strategy->op == 1) {
         strategy->zero = 1;
     }
+    strategy->keep_weights = strategy->keep_weights && strategy->zero == 3;
     if (strategy->mp == 1) {
         strategy->sp = false;
         strategy->fused_tp = false;
@@ -164,7 +178,7 @@ static void words_of(const struct cs_strategy *s, int64_t words[N_WORDS])
 }
 
 /** The fields that are usually zero. */
-#define N_RARE 8
+#define N_RARE 9
 static void rare_words_of(const struct cs_strategy *s, int64_t words[N_RARE])
 {
     const int64_t fields[N_RARE] = {s->cp_kind,
@@ -174,7 +188,8 @@ static void rare_words_of(const struct cs_strategy *s, int64_t words[N_RARE])
                                     s->keep_comm,
                                     s->offload_optimizer,
                                     s->swap_activations,
-                                    s->expert_mp};
+                                    s->expert_mp,
+                                    s->keep_weights};
     memcpy(words, fields, sizeof fields);
 }
 
@@ -210,7 +225,8 @@ uint64_t cs_strategy_hash(const struct cs_strategy *strategy)
                                           &strategy->selective_layers};
     for (int32_t i = 0; i < CS_COUNT(lists); i++) {
         if (lists[i]->n > 0) {
-            hash = cs_hash_bytes(cs_hash_mix(hash, (uint64_t)i), lists[i]->at, lists[i]->n);
+            hash = cs_hash_bytes(cs_hash_mix(hash, (uint64_t)i), lists[i]->at,
+                                 lists[i]->n * sizeof lists[i]->at[0]);
         }
     }
     return hash;

@@ -28,6 +28,7 @@ enum key {
     KEY_OFFLOAD_OPTIMIZER,
     KEY_SWAP_ACTIVATIONS,
     KEY_EXPERT_MP,
+    KEY_KEEP_WEIGHTS,
     KEY_LAYERS,
     KEY_FULL_LAYERS,
     KEY_SELECTIVE_LAYERS,
@@ -55,6 +56,7 @@ const char *const cs_strategy_keys[] = {"dp",
                                         "offload_optimizer",
                                         "swap_activations",
                                         "expert_mp",
+                                        "keep_weights",
                                         "layers",
                                         "full_layers",
                                         "selective_layers",
@@ -114,6 +116,8 @@ static bool *flag_field(struct cs_strategy *s, int32_t key)
         return &s->swap_activations;
     case KEY_EXPERT_MP:
         return &s->expert_mp;
+    case KEY_KEEP_WEIGHTS:
+        return &s->keep_weights;
     default:
         return NULL;
     }
@@ -234,8 +238,8 @@ static cs_status set_list(struct cs_per_place *list, const char *name, const cha
             goto out;
         }
         memcpy(item, at, len);
-        CS_TRY(cs_int_parse(item, 0, UINT8_MAX, name, loc, &value, err));
-        read.at[read.n++] = (uint8_t)value;
+        CS_TRY(cs_int_parse(item, 0, CS_PER_PLACE_MAX, name, loc, &value, err));
+        read.at[read.n++] = (uint16_t)value;
         if (at[len] == '\0') {
             break;
         }
@@ -284,7 +288,8 @@ static cs_status unknown_key(const char *key, struct cs_loc loc, struct cs_err *
     return cs_err_set(err, CS_E_INPUT, loc,
                       "unknown key '%.40s' in a strategy; keys: dp mp pp op zero sp cp ep vpp schedule "
                       "micro_batch recompute placement cp_kind seq_split half_batches fused_tp keep_comm "
-                      "offload_optimizer swap_activations expert_mp layers full_layers selective_layers",
+                      "offload_optimizer swap_activations expert_mp keep_weights layers full_layers "
+                      "selective_layers",
                       key);
 }
 

@@ -22,8 +22,9 @@ void cs_trace_free(struct cs_trace *trace)
     }
 }
 
-/* Forward: first or not. Backward: last or not, times 0, 1 or 2 outstanding. */
-#define N_VARIANTS 6
+/* Forward: first (kept weights are gathered) or not. Backward: last or not, times 0, 1 or 2 outstanding,
+ * times kept weights are dropped or not. */
+#define N_VARIANTS 12
 
 /** The program of a stage under construction: blocks that have been made, by what tells them apart. */
 struct maker {
@@ -38,6 +39,7 @@ struct maker {
     int32_t outstanding; /* see struct cs_pass_kind */
     struct {
         int32_t forward, weight; /* passes so far */
+        int32_t in_flight;       /* forward passes whose backward pass is to come */
     } done[CS_CHUNKS_MAX];
 };
 
@@ -57,7 +59,11 @@ static const char *block_name(const struct maker *m, const struct cs_chunk *chun
     if (m->builder->pipeline.n_parts > 1) {
         (void)snprintf(part, sizeof part, " slice %d", (int)pass->part);
     }
-    (void)snprintf(buf, buf_bytes, "%s%s%s%s", kinds[pass->kind], which, part,
+    const bool held = m->spread.keep_weights;
+    (void)snprintf(buf, buf_bytes, "%s%s%s%s%s", kinds[pass->kind], which, part,
+                   held && pass->gathers ? " gathering"
+                   : held && pass->drops ? " dropping"
+                                         : "",
                    first && pass->last ? " (only)"
                    : first             ? " (first)"
                    : pass->last        ? " (last)"
@@ -65,15 +71,30 @@ static const char *block_name(const struct maker *m, const struct cs_chunk *chun
     return buf;
 }
 
+/** Where weights are gathered and dropped: for each pass, or held over all that are in flight. Gradients of
+ *  weights need none. */
+static void place_weights(struct maker *m, const struct cs_slot *slot, struct cs_pass_kind *pass)
+{
+    int32_t *in_flight = &m->done[slot->chunk].in_flight;
+    if (pass->kind == CS_SLOT_WEIGHT || !m->spread.gather_always) {
+        return;
+    }
+    const bool forward = pass->kind == CS_SLOT_FORWARD;
+    const bool alone = (forward ? (*in_flight)++ : --*in_flight) == 0;
+    pass->gathers = !m->spread.keep_weights || (forward && alone);
+    pass->drops = !m->spread.keep_weights || (!forward && alone);
+}
+
 /** Which pass a slot is, the next one of the program; *variant tells its blocks apart. */
 static struct cs_pass_kind next_pass(struct maker *m, const struct cs_slot *slot, int32_t *variant)
 {
     struct cs_pass_kind pass = {.kind = (enum cs_slot_kind)slot->kind, .part = slot->part};
     *variant = 0;
+    place_weights(m, slot, &pass);
     if (pass.kind == CS_SLOT_FORWARD) {
         bool differs = m->spread.sharded && !m->spread.gather_always;
         pass.first = differs && m->done[slot->chunk].forward++ == 0;
-        *variant = pass.first;
+        *variant = pass.first || (m->spread.keep_weights && pass.gathers);
     } else if (pass.kind != CS_SLOT_INPUT) {
         bool last = ++m->done[slot->chunk].weight == m->n_units;
         pass.last = last && m->spread.reduces &&
@@ -81,6 +102,9 @@ static struct cs_pass_kind next_pass(struct maker *m, const struct cs_slot *slot
         pass.outstanding = m->spread.scatter_always ? m->outstanding : 0;
         m->outstanding = cs__chunk_outstanding(&m->stage.chunks[slot->chunk]);
         *variant = pass.last + 2 * pass.outstanding;
+    }
+    if (m->spread.keep_weights && pass.drops) {
+        *variant += N_VARIANTS / 2;
     }
     return pass;
 }
@@ -288,6 +312,7 @@ static cs_status check_limits(const struct cs_model *model, const struct cs_trai
     widest = heads * (double)model->head_dim > widest ? heads * (double)model->head_dim : widest;
     widest = heads * scores > widest ? heads * scores : widest;
     double capacity = model->capacity_factor > 1 ? model->capacity_factor : 1;
+    capacity *= training->routing_imbalance_frac > 1 ? training->routing_imbalance_frac : 1;
     double routed = capacity * model->experts_per_token * (double)(model->expert_ffn + model->hidden);
     widest = routed > widest ? routed : widest;
     double pixels = (double)model->image * (double)model->image * 64; /* of the widest features, roughly */

@@ -88,10 +88,9 @@ int32_t cs_text_index(const char *text, const char *const *names)
     return -1;
 }
 
-/* Bytes of the well-formed UTF-8 character at p that a message may show (RFC 3629, C1 controls left out);
- * 0 when there is none. */
-static size_t shown_character(const unsigned char *p)
+size_t cs_text_shown_bytes(const char *text)
 {
+    const unsigned char *p = (const unsigned char *)text;
     if (p[0] >= 0x20 && p[0] < 0x7f) {
         return 1;
     }
@@ -124,7 +123,7 @@ static size_t shown_character(const unsigned char *p)
 void cs__text_clean(char *text)
 {
     while (*text) {
-        size_t n = shown_character((const unsigned char *)text);
+        size_t n = cs_text_shown_bytes(text);
         if (n > 0) {
             text += n;
             continue;

@@ -407,9 +407,10 @@ out:
     return st;
 }
 
-/* Read keys and values up to the end of the map. *merge_key and *merge_value: those of `<<`, or NULL. */
+/* Read keys and values up to the end of the map; those of `<<` apart. Of several the last counts first where
+ * the reader wants that of any key, as PyYAML has it; else the second is an error. */
 static cs_status read_entries(struct loader *l, struct entries *entries, int32_t depth,
-                              const struct built **merge_key, const struct built **merge_value)
+                              struct entries *merges)
 {
     yaml_event_t event = {0};
     cs_status st = CS_OK;
@@ -425,14 +426,13 @@ static cs_status read_entries(struct loader *l, struct entries *entries, int32_t
         CS_TRY(build_node(l, &event, depth, &value));
         if (key->node.quoted || strcmp(key->node.text, "<<") != 0) {
             add_entry(entries, key, value, false);
-        } else if (*merge_key) {
+        } else if (merges->n > 0 && !l->out->last_wins) {
             st = cs_err_set(l->err, CS_E_INPUT, key->node.loc,
                             "duplicate key '<<', first given in line %d (one may hold a list of maps)",
-                            (*merge_key)->node.loc.line);
+                            merges->list[0].key->node.loc.line);
             goto out;
         } else {
-            *merge_key = key;
-            *merge_value = value;
+            add_entry(merges, key, value, true);
         }
     }
 out:
@@ -443,8 +443,7 @@ out:
 static cs_status build_map(struct loader *l, const yaml_event_t *start, int32_t depth, struct built **out)
 {
     struct entries entries = {0};
-    const struct built *merge_key = NULL;
-    const struct built *merged = NULL;
+    struct entries merges = {0};
     struct built *map = NULL;
     cs_status st = CS_OK;
     CS_TRY(new_node(l, CS_YAML_MAP, start->start_mark, &map));
@@ -452,9 +451,9 @@ static cs_status build_map(struct loader *l, const yaml_event_t *start, int32_t 
     map->height = 1;
     map->open = true;
     set_anchor(l, start->data.mapping_start.anchor, map);
-    CS_TRY(read_entries(l, &entries, depth + 1, &merge_key, &merged));
-    if (merge_key) {
-        CS_TRY(merge_value(l, &entries, &merge_key->node, &merged->node));
+    CS_TRY(read_entries(l, &entries, depth + 1, &merges));
+    for (int32_t i = merges.n - 1; i >= 0; i--) {
+        CS_TRY(merge_value(l, &entries, &merges.list[i].key->node, &merges.list[i].value->node));
     }
     CS_TRY(settle_entries(l, &entries));
     map->node.n = entries.n;
@@ -469,6 +468,7 @@ static cs_status build_map(struct loader *l, const yaml_event_t *start, int32_t 
     map->open = false;
     *out = map;
 out:
+    cs_free(merges.list);
     cs_free(entries.list);
     return st;
 }

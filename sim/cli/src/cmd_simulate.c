@@ -240,6 +240,27 @@ out:
     return st;
 }
 
+/* A configuration that MindFormers would refuse is an error, of which --json says the same for programs. */
+static cs_status apply_mindformers(struct simulate_args *args, struct cs_err *err)
+{
+    struct cs_err ignored = {0};
+    struct cs_report_origin origin = cs__origin("simulate");
+    cs_status st = cs__mindformers_apply(&args->config, args->mindformers, args->strategy, &args->study, err);
+    if (st != CS_E_INPUT || !args->output.json || err->line == 0 ||
+        strcmp(err->file, args->mindformers) != 0) {
+        return st;
+    }
+    char reason[CS_ERR_TEXT_MAX + CS_ERR_FILE_MAX + 16];
+    (void)snprintf(reason, sizeof reason, "%s:%d: %s", err->file, err->line, err->text);
+    cs_status written =
+        cs__write_json(&args->output, cs_report_refused_json(NULL, reason, NULL, &origin), &ignored);
+    if (written != CS_OK) {
+        *err = ignored;
+        return written;
+    }
+    return st;
+}
+
 int cs__cmd_simulate(int argc, char **argv)
 {
     static struct simulate_args args; /* large: it holds every --set */
@@ -250,7 +271,7 @@ int cs__cmd_simulate(int argc, char **argv)
     parse_args(&args, argc, argv);
     cs__run_to_study(&args.run, &args.study);
     if (args.mindformers) {
-        CS_TRY(cs__mindformers_apply(&args.config, args.mindformers, args.strategy, &args.study, &err));
+        CS_TRY(apply_mindformers(&args, &err));
     }
     st = cs__load_study(&study, &args.study, &err);
     if (st != CS_OK) {

@@ -160,6 +160,11 @@ int cs__cmd_trace(int argc, char **argv)
     cs__catch_signals(); /* the folder is written whole; a second signal ends us */
     CS_TRY(write_trace(&args, &study.platform, trace, &err));
     (void)printf("%d ranks of %d roles in %s\n", (int)trace->n_ranks, (int)trace->n_programs, args.output);
+    if (args.format == FORMAT_SMPI && cs_trace_smpi_loses(trace)) {
+        (void)fprintf(stderr,
+                      "warning: a replay by SMPI takes longer: a rank is one process there, so that copies "
+                      "between host and device do not run beside its computing\n");
+    }
     if (args.format == FORMAT_SMPI) {
         (void)printf("for hosts of %.9g Tflop/s\n",
                      1e-12 * host_speed(&args, study.platform.devices[0].chip));

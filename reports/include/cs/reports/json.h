@@ -27,7 +27,7 @@ json_t *cs_report_result_json(const struct cs_strategy *strategy, const struct c
 json_t *cs_report_simulate_json(const struct cs_simulate_report *report,
                                 const struct cs_report_origin *origin);
 /** A strategy that breaks a rule, `reason`: status rejected, every figure null, its inputs. `warnings` is
- * there, empty. */
+ * there, empty. Both may be NULL: a configuration that is refused before they are known. */
 json_t *cs_report_refused_json(const struct cs_strategy *strategy, const char *reason,
                                const struct cs_study *study, const struct cs_report_origin *origin);
 /** A replayed trace: figures, checks, critical path, busiest links. */

@@ -33,6 +33,7 @@ enum cs_key {
     CS_KEY_OFFLOAD_OPTIMIZER,
     CS_KEY_SWAP_ACTIVATIONS,
     CS_KEY_EXPERT_MP,
+    CS_KEY_KEEP_WEIGHTS,
     CS_N_KEYS
 };
 /** Keys behind this one are seldom used: reports leave them out where they are at their default. */

@@ -53,7 +53,7 @@ struct cs_space {
  *    cp           powers of two that divide the devices, up to a node's
  *    ep           powers of two that divide the experts
  *    seq_split    1 2 4           half_batches 1 2        cp_kind ring ulysses
- *    fused_tp keep_comm offload_optimizer swap_activations expert_mp  false true
+ *    fused_tp keep_comm offload_optimizer swap_activations expert_mp keep_weights  false true
  *    layers       even balanced   full_layers  none balanced
  *  CS_E_INPUT when no combination of dp, mp, cp and pp makes the cluster; CS_E_LIMIT for more than 20 million
  *  combinations or 2 million candidates. Cost O(combinations). The caller releases. */

@@ -120,12 +120,16 @@ struct cs_smpi_options {
 };
 
 /** Write one rank-N.txt a rank and trace.txt, the list of them, for smpirun -replay. Collectives become
- *  messages. A rank is one process, so its streams are put in one order: the compute stream's; sends start as
- *  soon as they may and run beside (one at a time and stream); any other work of other streams is done when
- *  the compute stream, or the end, waits for it. What is lost is the overlap of computing with collectives;
- *  traces whose side streams only send are complete. CS_E_INPUT when ranks cannot finish in that order. */
+ *  messages. A rank is one process, so its streams are put in one order: the compute stream's; sends and
+ *  collectives of other streams begin as soon as they may and run beside. Sends follow each other; a
+ * collective exchanges everything at once, and where the one before is waited for apart begins behind that.
+ * Computing of other streams is done when the compute stream, or the end, waits for it: its overlap is lost
+ *  (cs_trace_smpi_loses). CS_E_INPUT when ranks cannot finish in that order. */
 CS_MUST_CHECK cs_status cs_trace_write_smpi(const struct cs_trace *trace,
                                             const struct cs_smpi_options *options, const char *dir,
                                             struct cs_err *err);
+/** Does a trace compute beside its compute stream (copies between host and device), which the above cannot
+ * say? */
+bool cs_trace_smpi_loses(const struct cs_trace *trace);
 
 #endif

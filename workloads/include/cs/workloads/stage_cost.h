@@ -95,7 +95,8 @@ struct cs_stages_cost {
     int64_t dpx;           /* groups of them, context parallel ranks included */
     bool sharded;          /* op > 1: weights are gathered at the start of a step unless gather_always */
     bool scatter_always;   /* zero >= 2: gradients are scattered in every micro-batch */
-    bool gather_always;    /* zero 3: weights are gathered for every pass of an item */
+    bool gather_always;    /* zero 3: weights are gathered for every pass of an item ... */
+    bool keep_weights;     /* ... or only forward, and held until no micro-batch is in flight */
     bool reduces;          /* there are copies at all */
     int64_t message_parts; /* above 1: of a message between stages each tensor-parallel rank sends such a
                               part, and the receivers gather them */

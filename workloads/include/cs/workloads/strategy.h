@@ -8,6 +8,7 @@
 #include "cs/workloads/model.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum cs_optimizer { CS_OPT_ADAMW, CS_OPT_SGD, CS_OPT_MUON };
 extern const char *const cs_optimizer_names[]; /* "adamw", "sgd", "muon" */
@@ -30,6 +31,10 @@ struct cs_training {
      * each goes with its first parameter. */
     int32_t n_fusion;
     int32_t fusion[CS_FUSION_MAX];
+    /* Experts: rows of the busiest rank of an expert group over the mean of its ranks, as measured; 0 = 1 =
+     * even. At most ep times the mean, which is all of them; without effect under a capacity factor, which
+     * gives every expert as many. The step waits for the busiest rank, so every rank is taken to be it. */
+    double routing_imbalance_frac;
     bool gradient_fp32_sync; /* gradients are reduced in fp32 whatever their type (MindSpore's default) */
     bool scatter_messages; /* what all mp ranks hold alike goes to the next stage in mp parts and is gathered
                               there (Narayanan et al., arXiv 2104.04473, section 4.1) */
@@ -40,8 +45,10 @@ struct cs_training {
     bool separate_norms;
     bool separate_rope;
     bool fused_glu; /* activation and product of a gated MLP; keeps its inputs alone for the backward pass */
-    bool blocking_sends; /* a stage computes on when its message has arrived, not beside it (Megatron-LM
-                            without overlapped point-to-point communication) */
+    bool separate_experts; /* a rank's experts one after the other, each on its slice of the rows (Megatron-LM
+                              without --moe-grouped-gemm), not in one grouped product */
+    bool blocking_sends;   /* a stage computes on when its message has arrived, not beside it (Megatron-LM
+                              without overlapped point-to-point communication) */
 };
 
 enum cs_schedule {
@@ -71,15 +78,18 @@ extern const char *const cs_cp_kind_names[]; /* "ring", "ulysses" */
 /** A number for each place of the model: the pipeline's stages, or with several chunks a stage the pp * vpp
  *  pieces in the order in which a micro-batch passes them. n = 0: not given. */
 #define CS_PLACES_MAX 128
+#define CS_PER_PLACE_MAX UINT16_MAX /* above what a model may have in all */
 struct cs_per_place {
     uint8_t n;
-    uint8_t at[CS_PLACES_MAX];
+    uint16_t at[CS_PLACES_MAX];
 };
+/** Lists by length, then by the numbers in turn: <0, 0, >0. */
+int cs_per_place_compare(const struct cs_per_place *a, const struct cs_per_place *b);
 
 /* Chunks of a stage (vpp), slices of a sequence: a trace names two channels for each chunk. */
 #define CS_CHUNKS_MAX 64
-/* A strategy in text: three lists of three digits a place, and the other keys. */
-#define CS_STRATEGY_TEXT_MAX (3 * 4 * CS_PLACES_MAX + 512)
+/* A strategy in text: three lists of five digits a place, and the other keys. */
+#define CS_STRATEGY_TEXT_MAX (3 * 6 * CS_PLACES_MAX + 512)
 
 /** One parallel strategy. Plain value: compare and hash by field (cs_strategy_equal, cs_strategy_hash).
  *  dp * mp * cp * pp = devices. Zero in the fields behind `placement` means the usual. */
@@ -93,17 +103,19 @@ struct cs_strategy {
     enum cs_recompute recompute;
     enum cs_dim placement[CS_N_DIMS];
     enum cs_cp_kind cp_kind;
-    int32_t seq_split;          /* seqpipe: slices of a sequence; 0 = 1 */
-    int32_t half_batches;       /* 2: each micro-batch in two halves, the communication of one under the
-                                   computation of the other (micro_batch_interleave_num); 0 = 1 */
-    bool fused_tp;              /* products fused with their tensor-parallel communication (MC2) */
-    bool keep_comm;             /* results of tensor-parallel communication are kept, so that recomputation
-                                   does not repeat it (mp_comm_recompute: False) */
-    bool offload_optimizer;     /* optimizer states live on the host */
-    bool swap_activations;      /* what layers keep for backward goes to the host meanwhile */
-    bool expert_mp;             /* experts' matrices are cut over mp like a dense MLP's, and ep is of dp * cp
-                                   ranks (Megatron-LM's default); else every mp rank has whole experts */
-    struct cs_per_place layers; /* layers of each place; not given: dealt evenly */
+    int32_t seq_split;      /* seqpipe: slices of a sequence; 0 = 1 */
+    int32_t half_batches;   /* 2: each micro-batch in two halves, the communication of one under the
+                               computation of the other (micro_batch_interleave_num); 0 = 1 */
+    bool fused_tp;          /* products fused with their tensor-parallel communication (MC2) */
+    bool keep_comm;         /* results of tensor-parallel communication are kept, so that recomputation
+                               does not repeat it (mp_comm_recompute: False) */
+    bool offload_optimizer; /* optimizer states live on the host */
+    bool swap_activations;  /* what layers keep for backward goes to the host meanwhile */
+    bool expert_mp;         /* experts' matrices are cut over mp like a dense MLP's, and ep is of dp * cp
+                               ranks (Megatron-LM's default); else every mp rank has whole experts */
+    bool keep_weights;      /* zero 3: weights stay gathered from a forward pass until no micro-batch waits
+                               for its backward pass (FSDP's reshard_after_forward: False) */
+    struct cs_per_place layers;           /* layers of each place; not given: dealt evenly */
     struct cs_per_place full_layers;      /* the first so many layers of a place are fully recomputed ... */
     struct cs_per_place selective_layers; /* ... and of the first so many the others selectively; given, both
                                              take the place of `recompute` */
@@ -112,7 +124,8 @@ struct cs_strategy {
 /** 1 everywhere, 1f1b, no recomputation, placement mp,cp,dp,pp. */
 void cs_strategy_init(struct cs_strategy *strategy);
 /** Fields that mean nothing for this strategy get their canonical value (zero when op = 1, sp when mp = 1,
- *  schedule when pp = 1, dimensions of degree 1 in the placement), so that equal runs compare equal. */
+ *  keep_weights unless zero = 3, schedule when pp = 1, dimensions of degree 1 in the placement), so that
+ * equal runs compare equal. */
 void cs_strategy_canonicalise(struct cs_strategy *strategy);
 bool cs_strategy_equal(const struct cs_strategy *a, const struct cs_strategy *b);
 uint64_t cs_strategy_hash(const struct cs_strategy *strategy);
@@ -125,7 +138,7 @@ CS_MUST_CHECK cs_status cs_strategy_parse(const char *text, struct cs_loc loc, s
                                           uint32_t *mask, struct cs_err *err);
 /** The keys of a strategy in canonical order: dp mp pp op zero sp cp ep vpp schedule micro_batch recompute
  *  placement, then cp_kind seq_split half_batches fused_tp keep_comm offload_optimizer swap_activations
- *  expert_mp layers full_layers selective_layers; NULL-terminated. Lists are written 5/6/6/5. */
+ *  expert_mp keep_weights layers full_layers selective_layers; NULL-terminated. Lists are written 5/6/6/5. */
 extern const char *const cs_strategy_keys[];
 /** Set one key from text (as in a study or on the command line); same errors as cs_strategy_parse. */
 CS_MUST_CHECK cs_status cs_strategy_set(struct cs_strategy *strategy, const char *key, const char *text,

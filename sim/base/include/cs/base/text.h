@@ -20,6 +20,10 @@ int cs_text_line(const char *text, size_t at);
 /** Index in the NULL-terminated list, -1 when absent. */
 int32_t cs_text_index(const char *text, const char *const *names);
 
+/** Bytes of the well-formed UTF-8 character that the text begins with and that may be shown (RFC 3629,
+ * without the controls of C0 and C1); 0 when there is none. */
+size_t cs_text_shown_bytes(const char *text);
+
 #define CS_TEXT_CLIP_BYTES 68
 /** A user's text made fit for a message: cut to about 60 bytes with "..." at the end, between characters,
  * with control characters and broken UTF-8 replaced. Writes into buf and returns it. */

@@ -33,7 +33,7 @@ struct cs_yaml {
     struct cs_arena arena;
     const struct cs_yaml_node *root;
     bool last_wins;    /* set before loading: of equal keys of a map the last counts, as Python's readers have
-                          it, instead of being refused; `<<` still stands once */
+                          it, instead of being refused; of several `<<` too */
     int32_t n_repeats; /* then: keys that stood before the one that counts */
     struct cs_yaml_repeat
         *repeats; /* the first CS_YAML_REPEATS_MAX of them, in the order in which maps end */
