@@ -386,6 +386,43 @@ START_TEST(test_fused_glu)
 }
 END_TEST
 
+START_TEST(test_separate_experts)
+{
+    /* 8 experts on slices of the rows, two a token. Backward each slice's gradient is a vector of all rows: 8 are
+     * cleared, 7 times two are read and their sum written, and every row is copied once (read and written). The
+     * vector of results: cleared, and every row copied; backward copied for each expert, and every row once more.
+     * That is so on the side of the experts, where mp ranks have the rows of all. */
+    static const char *const rows[] = {"dp=2", "mp=2,sp=true,expert_mp=true"};
+    const double row_bytes = 1024.0 * 2 * 4096 * 2 * 32;
+    int32_t n[2];
+    struct cs_model mixtral = workload_model("mixtral-8x7b");
+    struct cs_training grouped = workload_training(&mixtral, 8, 1024);
+    struct cs_training apart = grouped;
+    apart.separate_experts = true;
+    struct cs_trace *a = workload_trace(&mixtral, &grouped, rows[_i]);
+    struct cs_trace *b = workload_trace(&mixtral, &apart, rows[_i]);
+    static const struct {
+        const char *pass, *label;
+        double passes;
+    } wanted[] = {{"forward", "moe.dispatch", 0},
+                  {"backward", "moe.dispatch", 8 + 7 * 3 + 2},
+                  {"forward", "moe.combine", 1 + 2},
+                  {"backward", "moe.combine", 8 * 2 + 2}};
+    for (int32_t i = 0; i < CS_COUNT(wanted); i++) {
+        double more = traffic(b, wanted[i].pass, wanted[i].label, &n[1]) -
+                      traffic(a, wanted[i].pass, wanted[i].label, &n[0]);
+        ck_assert_double_eq_tol(more, wanted[i].passes * row_bytes, 1e-6 * row_bytes);
+    }
+    (void)traffic(a, "forward", "moe.down", &n[0]);
+    (void)traffic(b, "forward", "moe.down", &n[1]);
+    ck_assert_int_eq(n[0], 32);
+    ck_assert_int_eq(n[1], 8 * 32);
+    cs_trace_free(a);
+    cs_trace_free(b);
+    cs_model_release(&mixtral);
+}
+END_TEST
+
 static Suite *options_suite(void)
 {
     Suite *suite = suite_create("options");
@@ -402,6 +439,7 @@ static Suite *options_suite(void)
     tcase_add_test(c, test_fp8_separate_casts);
     tcase_add_test(c, test_chains);
     tcase_add_test(c, test_fused_glu);
+    tcase_add_loop_test(c, test_separate_experts, 0, 2);
     suite_add_tcase(suite, c);
     return suite;
 }
