@@ -417,6 +417,9 @@ json_t *cs_report_search_json(const struct cs_search_report *report, const struc
     if (result->n_fit >= 0) {
         put_int(object, "fit", result->n_fit);
     }
+    if (result->n_looked >= 0) {
+        put_int(object, "looked_at", result->n_looked);
+    }
     put_int(object, "pruned", result->n_pruned);
     put_int(object, "rejected", result->n_rejected);
     put_int(object, "oom", result->n_oom);
@@ -453,6 +456,7 @@ json_t *cs_report_space_json(const struct cs_search_report *report, const struct
     put_int(object, "open", n_sets * space->n_open);
     put_int(object, "oom", result->n_oom);
     put_int(object, "fit", result->n_fit);
+    put_int(object, "looked_at", result->n_looked);
     (void)json_object_set_new(object, "reasons", reasons_json(result));
     put_inputs(object, report->study, origin);
     return object;

@@ -297,8 +297,21 @@ static void print_reasons(FILE *out, const struct cs_search_report *report)
         cs__paragraph(out, label, text);
     }
     if (result->n_open > 0) {
-        (void)fprintf(out, "  %-9s %8s  not looked at\n", "open",
-                      cs__count(result->n_open, count, sizeof count));
+        char text[160] = "not simulated";
+        char looked[32];
+        char valid[32];
+        char label[96];
+        if (result->looked_at) {
+            (void)snprintf(
+                text, sizeof text,
+                "not simulated; of the %s that keep the rules %s were looked at, spread over the space",
+                cs__count(cs_study_n_algorithm_sets(report->study) * report->space->n_open, valid,
+                          sizeof valid),
+                cs__count(result->n_looked, looked, sizeof looked));
+        }
+        (void)snprintf(label, sizeof label, "  %-9s %8s  ", "open",
+                       cs__count(result->n_open, count, sizeof count));
+        cs__paragraph(out, label, text);
     }
 }
 
@@ -381,6 +394,10 @@ void cs_report_space_text(FILE *out, const struct cs_search_report *report, bool
         (void)snprintf(label, sizeof label, "%9s  ", other);
         (void)snprintf(text, sizeof text, "%s: e.g. %s", reason->rule, reason->example);
         cs__paragraph(out, label, text);
+    }
+    if (result->looked_at) {
+        (void)fprintf(out, "%9s  not looked at: the time limit was reached\n",
+                      cs__count(n_sets * space->n_open - result->n_looked, count, sizeof count));
     }
     (void)snprintf(label, sizeof label, "%9s", cs__count(result->n_fit, count, sizeof count));
     cs__emphasise(out, color, CS__STRONG, label);

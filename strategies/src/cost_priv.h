@@ -112,11 +112,13 @@ struct cs_cost {
     struct cs_cost_scale scale;
     double reserved_bytes;
     struct cs_arena arena;
-    const volatile bool *stop; /* may be NULL */
-    bool collecting;           /* cs_cost_prepare: collectives are only noted, routes are not known yet */
+    cs_watch_fn is_over; /* may be NULL */
+    void *watch_context;
+    bool collecting; /* cs_cost_prepare: collectives are only noted, routes are not known yet */
     int32_t *pairs;
     int64_t n_pairs, cap_pairs;
     struct cs__memo plan_memo, stage_memo, layout_memo, group_memo, coll_memo, times_memo, trace_memo;
+    struct cs__memo collected; /* what cs_cost_prepare has been through, by its parts */
     struct cs__plan_part *plans;
     int32_t n_plans, cap_plans;
     struct cs__stage_part *stages;

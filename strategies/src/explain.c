@@ -140,21 +140,35 @@ out:
     return st;
 }
 
+/* For cs_cost_watch. */
+static bool is_stopped(void *context)
+{
+    const struct explainer *e = context;
+    return e->options->stop && *e->options->stop;
+}
+
+/* Has the search looked at it, as far as it came? */
+static bool is_known(const struct explainer *e, int64_t candidate)
+{
+    return !e->space->candidates[candidate].rule &&
+           (!e->result->looked_at || e->result->looked_at[candidate]);
+}
+
 static cs_status prepare(const struct explainer *e, struct cs_cost *cost, struct cs_err *err)
 {
     const struct cs_strategy **list = cs_calloc((size_t)e->space->n_open + 1, sizeof *list);
     int64_t n = 0;
     for (int64_t i = 0; i < e->space->n_candidates; i++) {
-        if (!e->space->candidates[i].rule) {
+        if (is_known(e, i)) {
             list[n++] = &e->space->candidates[i].strategy;
         }
     }
-    cs_status st = cs_cost_prepare(cost, list, n, err);
+    cs_status st = cs_cost_prepare(cost, list, n, NULL, err);
     cs_free(list);
     return st;
 }
 
-/* What the closed form says of every candidate that keeps the rules. */
+/* What the closed form says of every candidate that keeps the rules and that the search has looked at. */
 static cs_status find_known(struct explainer *e, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -168,11 +182,12 @@ static cs_status find_known(struct explainer *e, struct cs_err *err)
         cost = own = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
                                  &e->simulator->options, &CS_COST_SCALE_NONE);
     }
+    cs_cost_watch(cost, is_stopped, e);
     CS_TRY(prepare(e, cost, err)); /* quick where the search has done it */
     e->known = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->known);
     for (int64_t i = 0; i < e->space->n_candidates; i++) {
         struct cs_estimate estimate;
-        if (e->space->candidates[i].rule) {
+        if (!is_known(e, i)) {
             continue;
         }
         cs_cost_estimate(cost, &e->space->candidates[i].strategy, &estimate);
@@ -192,6 +207,7 @@ static cs_status find_known(struct explainer *e, struct cs_err *err)
         }
     }
 out:
+    cs_cost_watch(cost, NULL, NULL);
     cs_free(is_ranked);
     cs_cost_free(own);
     return st;
@@ -214,7 +230,7 @@ static cs_status prepare_guessed(const struct explainer *e, struct cs_cost *cost
             list[n++] = &e->space->candidates[e->known[i].candidate].strategy;
         }
     }
-    cs_status st = cs_cost_prepare(cost, list, n, err);
+    cs_status st = cs_cost_prepare(cost, list, n, NULL, err);
     cs_free(list);
     return st;
 }
@@ -232,6 +248,7 @@ static cs_status shake(struct explainer *e, const char *what, double factor,
     struct cs_estimate estimate;
     struct cs_cost *cost = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
                                        &e->simulator->options, scale);
+    cs_cost_watch(cost, is_stopped, e);
     CS_TRY(prepare_guessed(e, cost, err));
     cs_cost_estimate(cost, e->winner, &estimate);
     bool winner_is_coarse = estimate.is_coarse;

@@ -59,6 +59,12 @@ void cs_search_result_merge(struct cs_search_result *result, struct cs_search_re
         *sums[i][0] += *sums[i][1];
     }
     result->n_fit = result->n_fit < 0 || more->n_fit < 0 ? -1 : result->n_fit + more->n_fit;
+    result->n_looked =
+        result->n_looked < 0 ? -1 : result->n_looked + (more->n_looked > 0 ? more->n_looked : 0);
+    if (!result->looked_at) { /* what is known with all sets: the look ends early with the last of them */
+        result->looked_at = more->looked_at;
+        more->looked_at = NULL;
+    }
     result->complete = result->complete && more->complete;
     result->end = result->end == CS_SEARCH_FINISHED ? more->end : result->end;
     result->elapsed_s += more->elapsed_s;

@@ -139,7 +139,7 @@ static void closed_form(struct bed *bed, const char *what)
         }
     }
     double start_s = cpu_s();
-    end_if(cs_cost_prepare(bed->cost, list, n, &err), &err);
+    end_if(cs_cost_prepare(bed->cost, list, n, NULL, &err), &err);
     double prepared_s = cpu_s() - start_s;
     struct cs_estimate estimate;
     double sum_s = 0;

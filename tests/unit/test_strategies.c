@@ -628,6 +628,20 @@ START_TEST(a_time_limit_gives_the_best_so_far)
 }
 END_TEST
 
+/* Also a limit that is over before anything was simulated. */
+START_TEST(a_time_limit_leaves_time_for_one)
+{
+    struct searched searched = {0};
+    struct made_up made_up = {.pause_s = 0.2};
+    run_search(&searched, SMALL "search: {time_limit: 1us}\n", &made_up, 1, NULL);
+    ck_assert_int_eq(searched.result.end, CS_SEARCH_TIME_LIMIT);
+    ck_assert(!searched.result.complete);
+    ck_assert_int_eq(searched.result.n_ranked, 1);
+    ck_assert_int_gt(searched.result.n_open, 0);
+    release_search(&searched);
+}
+END_TEST
+
 START_TEST(an_interrupt_gives_the_best_so_far)
 {
     volatile bool stop = true;
@@ -635,6 +649,7 @@ START_TEST(an_interrupt_gives_the_best_so_far)
     struct made_up made_up = {0};
     run_search(&searched, SMALL, &made_up, 1, &stop);
     ck_assert_int_eq(searched.result.end, CS_SEARCH_INTERRUPTED);
+    ck_assert_int_eq(searched.result.n_ranked, 1);
     ck_assert(!searched.result.complete);
     release_search(&searched);
 }
@@ -722,6 +737,7 @@ static Suite *suite(void)
     tcase_add_test(search, a_candidate_that_dies_is_reported);
     tcase_add_test(search, a_candidate_that_hangs_is_given_up);
     tcase_add_test(search, a_time_limit_gives_the_best_so_far);
+    tcase_add_test(search, a_time_limit_leaves_time_for_one);
     tcase_add_test(search, an_interrupt_gives_the_best_so_far);
     tcase_add_test(search, the_objective_decides);
     tcase_add_test(search, a_verdict_says_why);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 struct search_args {
     struct cs__study_args study;
@@ -117,7 +118,10 @@ static void parse_args(struct search_args *args, int argc, char **argv)
          "How to search: exhaustive, bayes, evolutionary, random, enumerate", 0},
         {"objective", OPT_OBJECTIVE, "O", 0,
          "What is better: throughput, step_time, tokens_per_cost, energy_per_token, peak_memory", 0},
-        {"time-limit", OPT_TIME_LIMIT, "T", 0, "Stop with the best so far (10min; a bare number is seconds)",
+        {"time-limit", OPT_TIME_LIMIT, "T", 0,
+         "Stop with the best so far (10min; a bare number is seconds). While nothing is found, up to 10 s "
+         "more are "
+         "spent on the best guesses (3 s after Ctrl-C)",
          0},
         {"candidate-time-limit", OPT_CANDIDATE_LIMIT, "T", 0, "Give up on a strategy after this long", 0},
         {"simulation-limit", OPT_SIMULATION_LIMIT, "N", 0, "Stop with the best so far after N simulations",
@@ -182,8 +186,16 @@ static cs_status evaluate(void *context, const struct cs_strategy *strategy, str
     return cs_simulator_evaluate(context, strategy, evaluation, err);
 }
 
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /** What a search works with. Zero-initialised is empty. */
 struct session {
+    double started_s; /* the whole command: a time limit is its own */
     const struct search_args *args;
     const struct cs_study *study;
     const struct cs_space *space;
@@ -338,7 +350,7 @@ static cs_status search_sets(struct session *s, struct cs_search_options *option
             CS_TRY(take_set(s, set, err));
         }
         options->cost = s->cost;
-        options->spent_s = s->result.elapsed_s;
+        options->spent_s = now_s() - s->started_s;
         options->n_spent = s->result.n_asked;
         CS_TRY(cs_search_run(&result, s->study, s->space, options, err));
         if (set == 0) {
@@ -367,7 +379,8 @@ static cs_status dry_run(struct session *s, int *exit_code, struct cs_err *err)
         cs_report_space_text(stdout, &report, cs__color());
     }
     CS_TRY(cs__write_json(output, output->json ? cs_report_space_json(&report, &origin) : NULL, err));
-    *exit_code = s->result.n_fit > 0 ? 0 : cs_status_exit(CS_E_INFEASIBLE);
+    *exit_code =
+        s->result.n_fit > 0 ? 0 : cs_status_exit(s->result.looked_at ? CS_E_TIMEOUT : CS_E_INFEASIBLE);
 out:
     return st;
 }
@@ -507,7 +520,7 @@ int cs__cmd_search(int argc, char **argv)
     struct cs_strategy baseline;
     int bridge_fd = -1;
     bool is_worker = false;
-    struct session session = {.args = &args, .study = &study, .space = &space};
+    struct session session = {.started_s = now_s(), .args = &args, .study = &study, .space = &space};
     parse_args(&args, argc, argv);
     cs__run_to_study(&args.run, &args.study);
     if (args.misrank) {

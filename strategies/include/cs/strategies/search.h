@@ -97,8 +97,11 @@ struct cs_search_result {
     int64_t n_asked; /* simulations that count against the limit: also failed ones and those pruned since */
     int64_t n_remembered; /* of the simulated, taken from the memory of an earlier search */
     int64_t n_fit;        /* candidates whose memory fits, simulated or not; -1 without a closed form */
+    int64_t n_looked;     /* candidates that the closed form looked at, of those that keep the rules; -1
+                             without one. Fewer when the look had to end early */
+    bool *looked_at;      /* per candidate of the space, when the look ended early; else NULL, all were */
     int64_t n_failed;
-    int64_t n_open; /* not looked at: the search ended before */
+    int64_t n_open; /* not decided: the search ended before */
     bool complete;  /* nothing better exists in the space */
     bool analytic;  /* by the closed form alone */
     enum cs_search_end end;
@@ -111,11 +114,16 @@ struct cs_search_result {
     struct cs_reason *reasons; /* by outcome, then most frequent first, then by name */
 };
 
+/** A search that a time limit ends before it has found anything feasible goes on for so long at most, with
+ *  the best guesses of the closed form, until one is. */
+#define CS_SEARCH_GRACE_S 10.0
+
 /** Search `space` as study->search says. A time limit or *stop is not an error: the result then says so and
- *  holds the best so far. An evaluator that fails, dies or hangs costs its candidate only. The result does
- *  not depend on the number of workers unless the search was cut short.
- * CS_E_IO when no worker processes can be had; analytic: CS_E_INPUT when the study or the run asks for what
- * only a simulation knows. The caller releases. */
+ *  holds the best so far, and at least one of the guesses made so far, unless none is feasible or that takes
+ *  longer than CS_SEARCH_GRACE_S (after *stop: 3 s, and none with workers elsewhere). An evaluator that
+ * fails, dies or hangs costs its candidate only. The result does not depend on the number of workers unless
+ * the search was cut short. CS_E_IO when no worker processes can be had; analytic: CS_E_INPUT when the study
+ * or the run asks for what only a simulation knows. The caller releases. */
 CS_MUST_CHECK cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
                                       const struct cs_space *space, const struct cs_search_options *options,
                                       struct cs_err *err);

@@ -1,0 +1,255 @@
+/* The look at a space before the first simulation: what does not fit is booked, the others get a bound and a
+ * guess. It goes in parts, each a share of everything, so that a look that has to end early has seen a bit of
+ * every corner. */
+#include "search_priv.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of a time limit, how much looking may take: what is found has to be simulated. */
+#define LOOK_FRAC 0.8
+/* Of the grace of a search without a result, how much looking may take. */
+#define GRACE_FRAC 0.5
+/* Candidates of the first part, which is looked at even if time is over, and how much larger each is than the
+ * one before: every part asks SimGrid for its routes, which loads the platform. */
+#define FIRST_PART 32
+#define GROWTH 8
+/* A part is made of so many runs in strategy order: neighbours share most of what the closed form keeps. */
+#define RUNS 16
+/* Of turn_of. */
+#define N_TURNS 3
+/* No candidate. */
+#define TAKEN (-1)
+/* The user is shown how far it is, every so many candidates. */
+#define SHOWN_EVERY 256
+
+struct look {
+    struct cs__search *search;
+    double end_s;      /* moment; 0 = none */
+    double last_end_s; /* the same while nothing is known to fit, and of the first part */
+    int64_t n_fit;     /* of what was looked at */
+    bool is_over;
+};
+
+/* The closed form is all there will be. */
+static void take_estimate(struct cs__search *search, int64_t candidate, const struct cs_estimate *estimate)
+{
+    struct cs_evaluation evaluation;
+    memset(&evaluation, 0, sizeof evaluation);
+    evaluation.outcome = CS_OUTCOME_OK;
+    evaluation.estimated = true;
+    if (estimate->is_coarse || !(estimate->time_s > 0)) {
+        char strategy[CS_REASON_MAX / 2];
+        evaluation.outcome = CS_OUTCOME_FAILED;
+        (void)snprintf(evaluation.rule, sizeof evaluation.rule, "no-closed-form");
+        (void)snprintf(
+            evaluation.reason, sizeof evaluation.reason, "%s: only a simulation says what it takes",
+            cs_strategy_format(&search->space->candidates[candidate].strategy, strategy, sizeof strategy));
+    } else {
+        cs__metrics_hope(&evaluation.metrics, search->study, estimate->time_s, estimate->peak_memory_bytes);
+    }
+    (void)cs__search_count(search, candidate, &evaluation);
+}
+
+/* Look at one candidate through the closed form; what does not fit is booked at once. */
+static void look_at(struct cs__search *search, int64_t candidate)
+{
+    struct cs_outlook *outlook = &search->outlooks[candidate];
+    struct cs_estimate estimate;
+    struct cs_evaluation evaluation;
+    memset(&evaluation, 0, sizeof evaluation);
+    cs_cost_estimate(search->options->cost, &search->space->candidates[candidate].strategy, &estimate);
+    evaluation.metrics.peak_memory_bytes = estimate.peak_memory_bytes;
+    cs_evaluation_judge(&evaluation, search->study);
+    outlook->fits = evaluation.outcome == CS_OUTCOME_OK;
+    if (!outlook->fits) {
+        (void)cs__search_count(search, candidate, &evaluation);
+        return;
+    }
+    if (search->options->mode == CS_SEARCH_LOOKS) {
+        return;
+    }
+    if (search->options->mode == CS_SEARCH_ANALYTIC) {
+        take_estimate(search, candidate, &estimate);
+        return;
+    }
+    outlook->coarse = estimate.is_coarse;
+    if (estimate.time_s > 0) {
+        struct cs_metrics metrics;
+        cs__metrics_hope(&metrics, search->study, estimate.time_s, estimate.peak_memory_bytes);
+        outlook->guess_score = cs__search_score(search, &metrics);
+        if (estimate.bound_s > 0) {
+            cs__metrics_hope(&metrics, search->study, estimate.bound_s, estimate.peak_memory_bytes);
+            outlook->bound_score = cs__search_score(search, &metrics);
+        }
+    }
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b > 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Put some of a list (in strategy order) into `order`, run by run, the runs in steps of the golden ratio: any
+ * first few of them are evenly spread. What is left stays in the list. Returns how many were taken. */
+static int64_t take_spread(int64_t *list, int64_t *n, int64_t n_wanted, int64_t *order)
+{
+    int64_t run_length = n_wanted > RUNS ? n_wanted / RUNS : 1;
+    int64_t n_runs = (*n + run_length - 1) / run_length;
+    int64_t step = (int64_t)((sqrt(5.0) - 1) / 2 * (double)n_runs);
+    int64_t n_taken = 0;
+    int64_t n_left = 0;
+    step = step > 0 ? step : 1;
+    while (gcd(n_runs, step) > 1) {
+        step++;
+    }
+    for (int64_t i = 0, run = 0; i < n_runs && n_taken < n_wanted; i++, run = (run + step) % n_runs) {
+        for (int64_t at = run * run_length; at < *n && at < (run + 1) * run_length; at++) {
+            order[n_taken++] = list[at];
+            list[at] = TAKEN;
+        }
+    }
+    for (int64_t i = 0; i < *n; i++) {
+        if (list[i] != TAKEN) {
+            list[n_left++] = list[i];
+        }
+    }
+    *n = n_left;
+    return n_taken;
+}
+
+/* What is looked at first: what costs microseconds before what needs a trace, and of that the placement that
+ * most programs have, because placements differ in their groups, which cost the most. */
+static int32_t turn_of(const struct cs__search *search, const struct cs_strategy *strategy)
+{
+    struct cs_strategy standard;
+    cs_strategy_init(&standard);
+    bool is_standard = memcmp(strategy->placement, standard.placement, sizeof standard.placement) == 0;
+    return !cs_cost_is_quick(search->options->cost, strategy) ? N_TURNS - 1 : is_standard ? 0 : 1;
+}
+
+/* The candidates that keep the rules, in the order in which they are looked at: *n of them. */
+static int64_t *choose_order(const struct cs__search *search, int64_t *n)
+{
+    const struct cs_space *space = search->space;
+    int64_t *list = cs_calloc((size_t)space->n_open + 1, sizeof *list);
+    int64_t *order = cs_calloc((size_t)space->n_open + 1, sizeof *order);
+    *n = 0;
+    for (int32_t turn = 0; turn < N_TURNS; turn++) {
+        int64_t n_list = 0;
+        for (int64_t i = 0; i < space->n_candidates; i++) {
+            const struct cs_candidate *c = &space->candidates[i];
+            if (!c->rule && turn_of(search, &c->strategy) == turn) {
+                list[n_list++] = i;
+            }
+        }
+        for (int64_t part = FIRST_PART; n_list > 0; part *= GROWTH) {
+            *n += take_spread(list, &n_list, part, order + *n);
+        }
+    }
+    cs_free(list);
+    return order;
+}
+
+static bool is_stopped(const struct cs__search *search)
+{
+    return search->options->stop && *search->options->stop;
+}
+
+/* For cs_cost_watch. */
+static bool is_over(void *context)
+{
+    struct look *look = context;
+    bool may_end = look->n_fit > 0 && look->search->result->n_looked > 0;
+    double end_s = may_end ? look->end_s : look->last_end_s;
+    look->is_over = look->is_over || is_stopped(look->search) || (end_s > 0 && cs__now_s() >= end_s);
+    return look->is_over;
+}
+
+/* One part: its routes are asked for together. Sets *n_looked to how many that were. */
+static cs_status look_at_part(struct look *look, const int64_t *part, int64_t n, int64_t *n_looked,
+                              struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs__search *search = look->search;
+    const struct cs_strategy **list = cs_calloc((size_t)n + 1, sizeof *list);
+    int64_t n_ready = 0;
+    *n_looked = 0;
+    for (int64_t i = 0; i < n; i++) {
+        list[i] = &search->space->candidates[part[i]].strategy;
+    }
+    CS_TRY(cs_cost_prepare(search->options->cost, list, n, &n_ready, err));
+    for (; *n_looked < n_ready && (*n_looked == 0 || !is_over(look)); ++*n_looked) {
+        look_at(search, part[*n_looked]);
+        look->n_fit += search->outlooks[part[*n_looked]].fits ? 1 : 0;
+        if (search->options->progress && *n_looked % SHOWN_EVERY == SHOWN_EVERY - 1) {
+            cs__search_show(search);
+        }
+    }
+out:
+    cs_free(list);
+    return st;
+}
+
+static cs_status look_at_all(struct cs__search *search, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_search_result *result = search->result;
+    double limit_s = search->study->search.time_limit_s;
+    double left_s = fmax(limit_s - search->options->spent_s, 0);
+    struct look look = {.search = search};
+    int64_t n = 0;
+    int64_t *order = choose_order(search, &n);
+    if (limit_s > 0) {
+        bool simulates = search->options->mode == CS_SEARCH_SIMULATES;
+        look.end_s = search->started_s + (simulates ? LOOK_FRAC : 1) * left_s;
+        look.last_end_s = search->started_s + left_s + GRACE_FRAC * CS_SEARCH_GRACE_S;
+    }
+    cs_cost_watch(search->options->cost, is_over, &look);
+    result->n_looked = 0;
+    for (int64_t part = FIRST_PART; result->n_looked < n && !is_over(&look); part *= GROWTH) {
+        int64_t n_looked;
+        int64_t left = n - result->n_looked;
+        CS_TRY(look_at_part(&look, order + result->n_looked, part < left ? part : left, &n_looked, err));
+        result->n_looked += n_looked;
+    }
+    if (result->n_looked < n) {
+        result->end = is_stopped(search) ? CS_SEARCH_INTERRUPTED : CS_SEARCH_TIME_LIMIT;
+        result->looked_at = cs_calloc((size_t)search->space->n_candidates + 1, sizeof *result->looked_at);
+        for (int64_t i = 0; i < result->n_looked; i++) {
+            result->looked_at[order[i]] = true;
+        }
+    }
+out:
+    cs_cost_watch(search->options->cost, NULL, NULL);
+    cs_free(order);
+    return st;
+}
+
+cs_status cs__look_ahead(struct cs__search *search, struct cs_search_problem *problem, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    const struct cs_space *space = search->space;
+    bool looks = search->options->cost != NULL;
+    search->outlooks = cs_calloc((size_t)space->n_candidates + 1, sizeof *search->outlooks);
+    for (int64_t i = 0; i < space->n_candidates; i++) {
+        bool fits = !looks && !space->candidates[i].rule; /* as far as is known */
+        search->outlooks[i] = (struct cs_outlook){fits, (double)INFINITY, (double)NAN, false};
+    }
+    if (looks) {
+        CS_TRY(look_at_all(search, err));
+    }
+    for (int64_t i = 0; i < space->n_candidates; i++) {
+        problem->n_fit += search->outlooks[i].fits ? 1 : 0;
+    }
+    search->result->n_fit = looks ? problem->n_fit : -1;
+    problem->outlooks = search->outlooks;
+out:
+    return st;
+}
