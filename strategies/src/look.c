@@ -227,6 +227,7 @@ static cs_status look_at_all(struct cs__search *search, struct cs_err *err)
         }
     }
 out:
+    cs__search_settle(search);
     cs_cost_watch(search->options->cost, NULL, NULL);
     cs_free(order);
     return st;

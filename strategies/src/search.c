@@ -84,6 +84,25 @@ void cs__search_show(const struct cs__search *search)
     search->options->progress(search->options->progress_context, &progress);
 }
 
+/* Whoever keeps results keeps the reasons too. */
+static void note_refusal(const struct cs__search *search, int64_t candidate, enum cs_outcome outcome,
+                         const char *rule, const char *reason)
+{
+    const struct cs_search_memory *memory = search->options->memory;
+    if (memory && memory->refuse) {
+        memory->refuse(memory->context, candidate, &search->space->candidates[candidate].strategy, outcome,
+                       rule, reason);
+    }
+}
+
+void cs__search_settle(const struct cs__search *search)
+{
+    const struct cs_search_memory *memory = search->options->memory;
+    if (memory && memory->settle) {
+        memory->settle(memory->context);
+    }
+}
+
 double cs__search_count(struct cs__search *search, int64_t candidate, const struct cs_evaluation *evaluation)
 {
     struct cs_search_result *result = search->result;
@@ -109,6 +128,7 @@ double cs__search_count(struct cs__search *search, int64_t candidate, const stru
     }
     if (evaluation->outcome != CS_OUTCOME_OK) {
         count_reason(search, candidate, evaluation->outcome, evaluation->rule, evaluation->reason, 1);
+        note_refusal(search, candidate, evaluation->outcome, evaluation->rule, evaluation->reason);
     }
     return score;
 }
@@ -128,6 +148,9 @@ static void book(struct cs__search *search, const struct cs__flight *flight)
     double score = cs__search_count(search, flight->candidate, &flight->evaluation);
     if (searcher->tell) {
         searcher->tell(search->algorithm, flight->candidate, &flight->evaluation, score);
+    }
+    if (flight->evaluation.outcome != CS_OUTCOME_OK) {
+        cs__search_settle(search);
     }
     cs__search_show(search);
 }
@@ -286,6 +309,14 @@ static void begin(struct cs__search *search)
         const struct cs_rule_count *rule = &space->rules[i];
         count_reason(search, rule->first, CS_OUTCOME_REJECTED, rule->rule, rule->example, rule->n);
     }
+    for (int64_t i = 0; i < space->n_candidates && search->options->memory; i++) {
+        char why[CS_WHY_MAX];
+        if (space->candidates[i].rule) {
+            note_refusal(search, i, CS_OUTCOME_REJECTED, space->candidates[i].rule,
+                         cs_space_why(&space->candidates[i], search->study, why, sizeof why));
+        }
+    }
+    cs__search_settle(search);
 }
 
 static void finish(struct cs__search *search)

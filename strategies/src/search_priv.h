@@ -41,6 +41,8 @@ double cs__now_s(void);
 double cs__search_score(const struct cs__search *search, const struct cs_metrics *metrics);
 /** Count a verdict. Returns the score, NaN unless it is ok. */
 double cs__search_count(struct cs__search *search, int64_t candidate, const struct cs_evaluation *evaluation);
+/** The reasons so far are to be kept. */
+void cs__search_settle(const struct cs__search *search);
 void cs__search_show(const struct cs__search *search);
 
 /** What is known before the first simulation: fills the outlooks and what `problem` says of them. Ends early,

@@ -445,6 +445,15 @@ out:
     return st;
 }
 
+const char *cs_space_why(const struct cs_candidate *candidate, const struct cs_study *study, char *buf,
+                         size_t buf_bytes)
+{
+    const struct cs_cluster_shape shape = cs_study_shape(study);
+    buf[0] = '\0';
+    (void)cs_strategy_check(&candidate->strategy, &study->model, &study->training, &shape, buf, buf_bytes);
+    return buf;
+}
+
 void cs_space_release(struct cs_space *space)
 {
     cs_free(space->candidates);

@@ -256,7 +256,7 @@ static void claims(void)
     struct bed bed;
     bed_open(&bed, "llama3-70b-64", NULL, 0);
     struct known known = {&bed.space, calloc((size_t)bed.space.n_candidates, sizeof *known.evaluations)};
-    const struct cs_search_memory memory = {&known, lookup, save};
+    const struct cs_search_memory memory = {.context = &known, .lookup = lookup, .save = save};
     double start_s = now_s();
     struct cs_search_result all = run(&bed, "enumerate", 2, &memory);
     printf("enumeration: %lld of %lld strategies simulated in %.1f s\n", (long long)all.n_simulated,

@@ -298,7 +298,7 @@ START_TEST(test_few_simulations)
     set(&w, "strategy.placement", "[\"mp,cp,dp,pp\", \"mp,cp,pp,dp\"]");
     open_world(&w, "llama3-70b-64");
     struct known known = {&w.space, calloc((size_t)w.space.n_candidates, sizeof *known.evaluations)};
-    const struct cs_search_memory memory = {&known, lookup, save};
+    const struct cs_search_memory memory = {.context = &known, .lookup = lookup, .save = save};
     ck_assert_int_ge(w.space.n_open, 5000);
     struct cs_search_result all = search_with(&w, "enumerate", 2, &memory);
     struct cs_search_result proof = search_with(&w, "exhaustive", 2, &memory);

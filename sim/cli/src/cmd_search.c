@@ -319,6 +319,7 @@ static cs_status take_set(struct session *s, int32_t set, struct cs_err *err)
                           &CS_COST_SCALE_NONE);
     if (s->store) {
         CS_TRY(cs_store_study(s->store, s->study, &s->simulator.options, err));
+        CS_TRY(cs_store_space(s->store, s->study, s->space, err));
     }
 out:
     return st;
@@ -416,6 +417,7 @@ static cs_status run(struct session *s, struct cs_err *err)
     if (args->store) {
         CS_TRY(cs_store_open(&s->store, args->store, CS_RESULTS_VERSION, err));
         CS_TRY(cs_store_study(s->store, s->study, &s->simulator.options, err));
+        CS_TRY(cs_store_space(s->store, s->study, s->space, err));
         options.memory = cs_store_memory(s->store);
         if (cs_store_is_shared(s->store)) {
             (void)fprintf(

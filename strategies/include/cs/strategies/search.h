@@ -20,6 +20,12 @@ struct cs_search_memory {
     bool (*lookup)(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation);
     /** Keep a result (never a failed one), as soon as it is there. */
     void (*save)(void *context, const struct cs_strategy *strategy, const struct cs_evaluation *evaluation);
+    /** Keep why a candidate (its index in the space) was refused: by a rule, for its memory or its results,
+     *  or because it failed. Once for each. May be NULL. */
+    void (*refuse)(void *context, int64_t candidate, const struct cs_strategy *strategy,
+                   enum cs_outcome outcome, const char *rule, const char *reason);
+    /** What was refused so far is to be kept whatever happens. NULL where `refuse` is. */
+    void (*settle)(void *context);
 };
 
 struct cs_search_progress {
