@@ -17,33 +17,58 @@ struct explainer {
     struct cs__known *known; /* every candidate that keeps the rules */
 };
 
-/* The one key in which two strategies differ, -1 when it is none or several. */
-static int32_t differing_key(const struct cs_strategy *a, const struct cs_strategy *b)
+/* More keys than one change takes along (op 1 makes zero 1, pp 1 the schedule and vpp). */
+#define KEYS_TOGETHER 4
+
+/* The keys in which two strategies differ, but those that follow from others, up to KEYS_TOGETHER + 1. */
+static int32_t differing_keys(const struct cs_strategy *a, const struct cs_strategy *b,
+                              int32_t keys[KEYS_TOGETHER + 1])
 {
-    int32_t found = -1;
-    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+    int32_t n = 0;
+    for (int32_t key = 0; key < CS_N_KEYS && n <= KEYS_TOGETHER; key++) {
         bool same = cs_key_get(a, (enum cs_key)key) == cs_key_get(b, (enum cs_key)key);
         bool follows = key == CS_KEY_DP || (key == CS_KEY_OP && a->op == a->dp && b->op == b->dp);
-        if (same || follows) {
-            continue;
+        if (!same && !follows) {
+            keys[n++] = key;
         }
-        if (found >= 0) {
-            return -1;
-        }
-        found = key;
     }
-    for (int32_t list = 0; list < CS_N_LISTS; list++) {
+    for (int32_t list = 0; list < CS_N_LISTS && n <= KEYS_TOGETHER; list++) {
         const struct cs_per_place *x = cs_key_list_of(a, (enum cs_list_key)list);
         const struct cs_per_place *y = cs_key_list_of(b, (enum cs_list_key)list);
-        if (x->n == y->n && memcmp(x->at, y->at, x->n) == 0) {
-            continue;
+        if (x->n != y->n || memcmp(x->at, y->at, x->n) != 0) {
+            keys[n++] = CS_N_KEYS + list;
         }
-        if (found >= 0) {
-            return -1;
-        }
-        found = CS_N_KEYS + list;
     }
-    return found;
+    return n;
+}
+
+/* Does one strategy become the other when it takes this key from it? */
+static bool is_changed_by(const struct cs_strategy *from, const struct cs_strategy *to, int32_t key)
+{
+    struct cs_strategy changed = *from;
+    if (key >= CS_N_KEYS) {
+        return false;
+    }
+    cs_key_put(&changed, (enum cs_key)key, cs_key_get(to, (enum cs_key)key));
+    changed.dp = to->dp;
+    if (key != CS_KEY_OP && from->op == from->dp) {
+        changed.op = changed.dp;
+    }
+    cs_strategy_canonicalise(&changed);
+    return cs_strategy_equal(&changed, to);
+}
+
+/* The one key that was changed to come from a strategy to another, -1 when it takes several. */
+static int32_t changed_key(const struct cs_strategy *from, const struct cs_strategy *to)
+{
+    int32_t keys[KEYS_TOGETHER + 1];
+    int32_t n = differing_keys(from, to, keys);
+    for (int32_t i = 0; i < n && n > 1 && n <= KEYS_TOGETHER; i++) {
+        if (is_changed_by(from, to, keys[i])) {
+            return keys[i];
+        }
+    }
+    return n == 1 ? keys[0] : -1;
 }
 
 static int compare_neighbours(const void *a, const void *b)
@@ -119,7 +144,7 @@ static cs_status find_neighbours(struct explainer *e, struct cs_err *err)
     int64_t n = 0;
     for (int64_t i = 0; i < e->n_known; i++) {
         const struct cs__known *known = &e->known[i];
-        int32_t key = differing_key(e->winner, &e->space->candidates[known->candidate].strategy);
+        int32_t key = changed_key(e->winner, &e->space->candidates[known->candidate].strategy);
         if (key >= 0) {
             all[n++] = (struct cs_neighbour){
                 .candidate = known->candidate,

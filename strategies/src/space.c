@@ -83,6 +83,7 @@ static cs_status add_candidate(struct builder *b, struct cs_strategy strategy, s
 {
     struct cs_space *space = b->space;
     cs_strategy_canonicalise(&strategy);
+    cs_strategy_drop_even(&strategy, b->study->model.n_layers);
     if (2 * space->n_candidates >= b->set.n_slots) {
         grow_set(b);
     }

@@ -339,6 +339,39 @@ START_TEST(the_front_is_that_of_everything)
 }
 END_TEST
 
+/* One key changed may take others along: without sharding zero is 1. */
+START_TEST(no_sharding_is_a_neighbour_of_zero_3)
+{
+    static const struct cs_override op = {"strategy.op", "[1, dp]", false};
+    struct cs_err err = {0};
+    struct world w;
+    struct cs_explanation e = {0};
+    const struct cs_explain_options options = {.n_workers = 2};
+    open_world(&w, &op);
+    int64_t winner = 0;
+    while (w.space.candidates[w.result.ranking[winner].candidate].strategy.zero != 3) {
+        winner++;
+    }
+    w.result.ranking[0] = w.result.ranking[winner]; /* as if it were */
+    const struct cs_strategy *s = &w.space.candidates[w.result.ranking[0].candidate].strategy;
+    ck_assert_int_gt(s->op, 1);
+    ck_assert_ok(cs_explain(&e, &w.study, &w.space, &w.result, &w.simulator, &options, &err), &err);
+    int32_t n_op = 0;
+    for (int32_t i = 0; i < e.n_neighbours; i++) {
+        const struct cs_strategy *other = &w.space.candidates[e.neighbours[i].candidate].strategy;
+        if (e.neighbours[i].key == CS_KEY_OP) {
+            n_op++;
+            ck_assert_int_eq(other->op, 1);
+            ck_assert_int_eq(other->zero, 1);
+            ck_assert_int_eq(other->mp, s->mp);
+        }
+    }
+    ck_assert_int_eq(n_op, 1);
+    cs_explanation_release(&e);
+    close_world(&w);
+}
+END_TEST
+
 START_TEST(the_closed_form_is_compared)
 {
     struct world w;
@@ -372,6 +405,7 @@ static Suite *suite(void)
     tcase_add_test(c, other_hardware_is_simulated);
     tcase_add_loop_test(c, other_hardware_keeps_study, 0, 3);
     tcase_add_loop_test(c, the_front_is_that_of_everything, 0, 6);
+    tcase_add_test(c, no_sharding_is_a_neighbour_of_zero_3);
     tcase_add_test(c, the_closed_form_is_compared);
     suite_add_tcase(s, c);
     return s;

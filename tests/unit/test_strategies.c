@@ -401,6 +401,31 @@ START_TEST(the_order_of_lists_does_not_matter)
 }
 END_TEST
 
+/* However a list of layers is written, and however often: also the even ones, which is what is left out. */
+START_TEST(equal_lists_are_one)
+{
+    static const char *const texts[] = {
+        HEAD "strategy: {mp: 8, pp: 4, op: dp, zero: 1, sp: true, recompute: none, micro_batch: 1,\n"
+             "  schedule: 1f1b, layers: [even, 20/20/20/20, [20, 20, 20, 20], 19/21/20/20, even],\n"
+             "  full_layers: [none, 0/0/0/0]}\n",
+        HEAD "strategy: {mp: 8, pp: 2, op: dp, zero: 1, sp: true, recompute: none, micro_batch: 1, vpp: 3,\n"
+             "  schedule: interleaved, layers: [13/14/14/13/13/13, even, 14/14/13/13/13/13]}\n"};
+    for (int32_t i = 0; i < CS_COUNT(texts); i++) {
+        struct cs_study study = {0};
+        struct cs_space space = {0};
+        struct cs_err err = {0};
+        load(&study, texts[i]);
+        ck_assert_ok(cs_space_build(&space, &study, &err), &err);
+        check_space(&space, 64);
+        ck_assert_int_eq(space.n_candidates, 2);
+        ck_assert_int_eq(space.candidates[0].strategy.layers.n, 0);
+        ck_assert_int_gt(space.candidates[1].strategy.layers.n, 0);
+        cs_space_release(&space);
+        cs_study_release(&study);
+    }
+}
+END_TEST
+
 START_TEST(auto_ranges_are_as_documented)
 {
     struct cs_study study = {0};
@@ -729,6 +754,7 @@ static Suite *suite(void)
     TCase *space = tcase_create("space");
     tcase_add_test(space, the_shipped_study_is_enumerated);
     tcase_add_test(space, the_order_of_lists_does_not_matter);
+    tcase_add_test(space, equal_lists_are_one);
     tcase_add_test(space, auto_ranges_are_as_documented);
     tcase_add_test(space, a_space_without_the_clusters_size_is_refused);
     TCase *search = tcase_create("search");
