@@ -161,6 +161,8 @@ START_TEST(a_study_needs_no_file)
     struct cs_study_source source = {CS_TEST_SOURCE_DIR, NULL, CS_COUNT(overrides), overrides, NULL};
     ck_assert_ok(cs_study_load(&study, &source, &err), &err);
     ck_assert_int_eq(study.training.seq_length, 128);
+    ck_assert_double_gt(study.search.candidate_limit_s, 0); /* nobody waits for ever */
+    ck_assert_double_eq(study.search.time_limit_s, 0);
     cs_study_release(&study);
     source.n_overrides = 2;
     cs_status st = cs_study_load(&study, &source, &err);

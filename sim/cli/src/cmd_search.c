@@ -123,7 +123,8 @@ static void parse_args(struct search_args *args, int argc, char **argv)
          "more are "
          "spent on the best guesses (3 s after Ctrl-C)",
          0},
-        {"candidate-time-limit", OPT_CANDIDATE_LIMIT, "T", 0, "Give up on a strategy after this long", 0},
+        {"candidate-time-limit", OPT_CANDIDATE_LIMIT, "T", 0,
+         "Give up on a strategy after this long (15min without it; 0 = never)", 0},
         {"simulation-limit", OPT_SIMULATION_LIMIT, "N", 0, "Stop with the best so far after N simulations",
          0},
         {"store", OPT_STORE, "FILE", 0, "Keep every result in this file, and take from it what it knows", 0},

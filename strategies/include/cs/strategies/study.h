@@ -88,11 +88,14 @@ struct cs_what_if {
     double latency_frac;          /* @unit ratio: of all links */
 };
 
+/** Of a study that gives candidates no limit of their own: more than any takes that does not hang. */
+#define CS_CANDIDATE_LIMIT_S 900.0
+
 struct cs_search_settings {
     const char *algorithm;    /* checked against cs_searcher_find */
     const char *objective;    /* checked against cs_objective_find */
     double time_limit_s;      /* wall clock of the search, 0 = none */
-    double candidate_limit_s; /* wall clock of one candidate, 0 = none */
+    double candidate_limit_s; /* wall clock of one candidate, 0 = none; CS_CANDIDATE_LIMIT_S unless given */
     int64_t simulation_limit; /* simulations of the search, 0 = none */
     int64_t n_top;            /* entries of the ranking that are shown, and that exhaustive proves */
     double device_hour_cost;  /* @unit money per device and hour; 0 when the study does not say */
