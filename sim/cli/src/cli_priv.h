@@ -124,6 +124,10 @@ CS_MUST_CHECK cs_status cs__data_dir(struct cs_arena *arena, const char **data_d
 /** Load the study that the options name. */
 CS_MUST_CHECK cs_status cs__load_study(struct cs_study *study, const struct cs__study_args *args,
                                        struct cs_err *err);
+/** The strategy that --strategy (NULL = not given) and the study's pinned values say, see cs_study_strategy;
+ * of one that the same command line contradicts by --set, CS_E_INPUT. */
+CS_MUST_CHECK cs_status cs__choose_strategy(const struct cs_study *study, const char *text,
+                                            struct cs_strategy *strategy, struct cs_err *err);
 
 /** A platform without a study. Zero-initialise; cs__hardware_release. */
 struct cs__hardware {

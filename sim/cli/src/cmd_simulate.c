@@ -172,7 +172,9 @@ static cs_status choose_strategy(const struct simulate_args *args, const struct 
 {
     struct cs_err ignored = {0};
     struct cs_report_origin origin = cs__origin("simulate");
-    cs_status refused = cs_study_strategy(study, args->strategy, strategy, err);
+    /* A configuration's settings stand beside --set, but --strategy is to change them. */
+    cs_status refused = args->config.path ? cs_study_strategy(study, args->strategy, strategy, err)
+                                          : cs__choose_strategy(study, args->strategy, strategy, err);
     if (refused == CS_OK || cs_study_strategy_read(study, args->strategy, strategy, &ignored) != CS_OK) {
         return refused;
     }

@@ -73,6 +73,18 @@ out:
     return st;
 }
 
+cs_status cs__choose_strategy(const struct cs_study *study, const char *text, struct cs_strategy *strategy,
+                              struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (text) {
+        CS_TRY(cs_study_said_once(study, text, err));
+    }
+    st = cs_study_strategy(study, text, strategy, err);
+out:
+    return st;
+}
+
 cs_status cs__hardware_load(struct cs__hardware *hardware, const char *text, struct cs_err *err)
 {
     cs_status st = CS_OK;

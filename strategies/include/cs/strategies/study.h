@@ -176,6 +176,11 @@ CS_MUST_CHECK cs_status cs_description_load(struct cs_study *study, const struct
  *  searches as a list is CS_E_INPUT naming both places. */
 CS_MUST_CHECK cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *err);
 
+/** CS_E_INPUT when `text`, a strategy of the command line, gives a key another value than the command line's
+ *  own override of the study. */
+CS_MUST_CHECK cs_status cs_study_said_once(const struct cs_study *study, const char *text,
+                                           struct cs_err *err);
+
 /** The one strategy that `text` (NULL = nothing) and the study's pinned values say, a list of one value being
  *  that value: what both leave out is 1, none, or the schedule's default. Canonical. CS_E_INPUT when it
  * cannot run on this model and platform, with the rule in words. */
