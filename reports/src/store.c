@@ -19,6 +19,11 @@
 #define BUSY_MS 20000
 #define KEY_BYTES 20
 
+/** Where results and verdicts with one set of collective algorithms belong. */
+struct set_rows {
+    int64_t study, space;
+};
+
 struct cs_store {
     sqlite3 *db;
     sqlite3_stmt *find, *put;
@@ -29,6 +34,7 @@ struct cs_store {
     char problem[CS_ERR_TEXT_MAX];
     char verdict_problem[2 * CS_ERR_TEXT_MAX];
     struct cs__verdicts verdicts;
+    struct set_rows *sets; /* of cs_store_sets */
     struct cs_search_memory memory;
 };
 
@@ -193,6 +199,13 @@ static void save(void *context, const struct cs_strategy *strategy, const struct
     (void)sqlite3_reset(store->put);
 }
 
+static void take_set(void *context, int32_t set)
+{
+    struct cs_store *store = context;
+    store->study = store->sets[set].study;
+    store->verdicts.space = store->sets[set].space;
+}
+
 static void refuse(void *context, int64_t candidate, const struct cs_strategy *strategy,
                    enum cs_outcome outcome, const char *rule, const char *reason)
 {
@@ -225,7 +238,7 @@ cs_status cs_store_open(struct cs_store **out, const char *path, int32_t version
     struct cs_store *store = cs_calloc(1, sizeof *store);
     store->path = cs_strdup(path);
     store->use_fd = -1;
-    store->memory = (struct cs_search_memory){store, lookup, save, refuse, settle};
+    store->memory = (struct cs_search_memory){store, NULL, lookup, save, refuse, settle};
     if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK) {
         st = db_error(store, "cannot open", err);
         goto out;
@@ -253,6 +266,7 @@ void cs_store_close(struct cs_store *store)
         return;
     }
     cs__verdicts_release(&store->verdicts);
+    cs_free(store->sets);
     (void)sqlite3_finalize(store->find);
     (void)sqlite3_finalize(store->put);
     (void)sqlite3_close(store->db);
@@ -365,6 +379,26 @@ cs_status cs_store_space(struct cs_store *store, const struct cs_study *study, c
     return cs__verdicts_space(&store->verdicts, store->study, key, space->n_candidates)
                ? CS_OK
                : db_error(store, "cannot write to", err);
+}
+
+cs_status cs_store_sets(struct cs_store *store, const struct cs_study *study, const struct cs_space *space,
+                        const struct cs_run_options *options, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    int32_t n = cs_study_n_algorithm_sets(study);
+    cs_free(store->sets);
+    store->sets = cs_calloc((size_t)n, sizeof *store->sets);
+    for (int32_t set = 0; set < n; set++) {
+        struct cs_run_options how = *options;
+        cs_study_algorithm_set(study, set, how.algorithm);
+        CS_TRY(cs_store_study(store, study, &how, err));
+        CS_TRY(cs_store_space(store, study, space, err));
+        store->sets[set] = (struct set_rows){store->study, store->verdicts.space};
+    }
+    store->memory.take_set = take_set;
+    take_set(store, 0);
+out:
+    return st;
 }
 
 const struct cs_search_memory *cs_store_memory(struct cs_store *store)

@@ -23,6 +23,7 @@ void cs__verdicts_release(struct cs__verdicts *verdicts)
 {
     (void)sqlite3_finalize(verdicts->put);
     cs_free(verdicts->waiting);
+    cs_free(verdicts->stale);
     cs_strbuf_release(&verdicts->text);
     *verdicts = (struct cs__verdicts){0};
 }
@@ -41,7 +42,8 @@ bool cs__verdicts_space(struct cs__verdicts *verdicts, int64_t study, const char
            sqlite3_step(find) == SQLITE_ROW;
     if (good) {
         verdicts->space = sqlite3_column_int64(find, 0);
-        verdicts->is_stale = true;
+        CS_GROW(verdicts->stale, verdicts->n_stale, verdicts->cap_stale);
+        verdicts->stale[verdicts->n_stale++] = verdicts->space;
     }
     (void)sqlite3_finalize(find);
     sqlite3_free(sql);
@@ -66,6 +68,7 @@ void cs__verdicts_add(struct cs__verdicts *verdicts, int64_t candidate, const st
         cs__verdicts_write(verdicts);
     }
     struct cs__verdict *verdict = &verdicts->waiting[verdicts->n++];
+    verdict->space = verdicts->space;
     verdict->candidate = candidate;
     verdict->outcome = outcome;
     verdict->strategy = keep_text(verdicts, cs_strategy_format(strategy, name, sizeof name));
@@ -79,7 +82,7 @@ static bool put(struct cs__verdicts *verdicts, const struct cs__verdict *verdict
     const char *const texts[] = {text + verdict->strategy, cs_outcome_names[verdict->outcome],
                                  text + verdict->rule, text + verdict->reason};
     (void)sqlite3_reset(verdicts->put);
-    (void)sqlite3_bind_int64(verdicts->put, 1, verdicts->space);
+    (void)sqlite3_bind_int64(verdicts->put, 1, verdict->space);
     (void)sqlite3_bind_int64(verdicts->put, 2, verdict->candidate);
     for (int32_t i = 0; i < CS_COUNT(texts); i++) {
         (void)sqlite3_bind_text(verdicts->put, 3 + i, texts[i], -1, SQLITE_STATIC);
@@ -87,21 +90,24 @@ static bool put(struct cs__verdicts *verdicts, const struct cs__verdict *verdict
     return sqlite3_step(verdicts->put) == SQLITE_DONE;
 }
 
-/* Rows of the search before this one. */
+/* Rows of searches before this one. */
 static bool remove_old(struct cs__verdicts *verdicts)
 {
-    char *sql = sqlite3_mprintf("DELETE FROM verdicts WHERE space = %lld", (long long)verdicts->space);
-    bool good = sql && sqlite3_exec(verdicts->db, sql, NULL, NULL, NULL) == SQLITE_OK;
-    sqlite3_free(sql);
+    bool good = true;
+    for (int32_t i = 0; i < verdicts->n_stale && good; i++) {
+        char *sql = sqlite3_mprintf("DELETE FROM verdicts WHERE space = %lld", (long long)verdicts->stale[i]);
+        good = sql && sqlite3_exec(verdicts->db, sql, NULL, NULL, NULL) == SQLITE_OK;
+        sqlite3_free(sql);
+    }
     return good;
 }
 
 void cs__verdicts_write(struct cs__verdicts *verdicts)
 {
-    bool has_work = verdicts->n > 0 || verdicts->is_stale;
-    if (verdicts->space != 0 && has_work && !verdicts->problem[0]) {
+    bool has_work = verdicts->n > 0 || verdicts->n_stale > 0;
+    if (has_work && !verdicts->problem[0]) {
         bool good = sqlite3_exec(verdicts->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
-        good = good && (!verdicts->is_stale || remove_old(verdicts));
+        good = good && remove_old(verdicts);
         for (int32_t i = 0; i < verdicts->n && good; i++) {
             good = put(verdicts, &verdicts->waiting[i]);
         }
@@ -112,7 +118,7 @@ void cs__verdicts_write(struct cs__verdicts *verdicts)
             (void)sqlite3_exec(verdicts->db, "ROLLBACK", NULL, NULL, NULL);
         }
         (void)sqlite3_reset(verdicts->put);
-        verdicts->is_stale = false;
+        verdicts->n_stale = 0;
     }
     verdicts->n = 0;
     verdicts->text.len = 0;

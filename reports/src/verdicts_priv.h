@@ -13,6 +13,7 @@
 #define CS__VERDICTS_WAITING 8192
 
 struct cs__verdict {
+    int64_t space; /* row of the space */
     int64_t candidate;
     enum cs_outcome outcome;
     size_t strategy, rule, reason; /* where each begins in the text */
@@ -23,7 +24,8 @@ struct cs__verdicts {
     sqlite3 *db; /* the store's; borrowed */
     sqlite3_stmt *put;
     int64_t space; /* row of the space at hand; 0 = none */
-    bool is_stale; /* rows of an earlier search of this space are still there */
+    int32_t n_stale, cap_stale;
+    int64_t *stale; /* spaces of which rows of an earlier search are still there */
     int32_t n;
     struct cs__verdict *waiting; /* CS__VERDICTS_WAITING */
     struct cs_strbuf text;
@@ -36,7 +38,8 @@ extern const char cs__verdicts_sql[];
 /** False when the tables are not as they should be: see sqlite3_errmsg. */
 bool cs__verdicts_init(struct cs__verdicts *verdicts, sqlite3 *db);
 void cs__verdicts_release(struct cs__verdicts *verdicts);
-/** What follows is about this space of the study in row `study`. False as above. */
+/** What follows is about this space of the study in row `study`, whose rows of an earlier search go when the
+ *  next are written. False as above. */
 bool cs__verdicts_space(struct cs__verdicts *verdicts, int64_t study, const char *key, int64_t n_candidates);
 /** Keep one; written with others. */
 void cs__verdicts_add(struct cs__verdicts *verdicts, int64_t candidate, const struct cs_strategy *strategy,

@@ -17,6 +17,12 @@ struct explainer {
     struct cs__known *known; /* every candidate that keeps the rules */
 };
 
+/* The sets of algorithms that the winner has, and so the explanation. */
+static int32_t winners_set(const struct explainer *e)
+{
+    return e->result->ranking[0].algorithm_set;
+}
+
 /* More keys than one change takes along (op 1 makes zero 1, pp 1 the schedule and vpp). */
 #define KEYS_TOGETHER 4
 
@@ -122,7 +128,7 @@ static cs_status simulate_neighbours(struct explainer *e, struct cs_err *err)
             candidates[n++] = out->neighbours[i].candidate;
         }
     }
-    CS_TRY(cs__simulate_listed(evaluations, e->simulator, e->space, candidates, n, e->options, err));
+    CS_TRY(cs__simulate_listed(evaluations, e->simulator, e->space, candidates, NULL, n, e->options, err));
     for (int64_t i = 0; i < n; i++) {
         which[i]->outcome = evaluations[i].outcome;
         if (evaluations[i].simulated) {
@@ -145,7 +151,7 @@ static cs_status find_neighbours(struct explainer *e, struct cs_err *err)
     for (int64_t i = 0; i < e->n_known; i++) {
         const struct cs__known *known = &e->known[i];
         int32_t key = changed_key(e->winner, &e->space->candidates[known->candidate].strategy);
-        if (key >= 0) {
+        if (key >= 0 && known->set == winners_set(e)) {
             all[n++] = (struct cs_neighbour){
                 .candidate = known->candidate,
                 .key = key,
@@ -193,55 +199,79 @@ static cs_status prepare(const struct explainer *e, struct cs_cost *cost, struct
     return st;
 }
 
-/* What the closed form says of every candidate that keeps the rules and that the search has looked at. */
-static cs_status find_known(struct explainer *e, struct cs_err *err)
+/* What the closed form says of one candidate with one set. */
+static void take_known(struct explainer *e, struct cs_cost *cost, int64_t candidate, int32_t set,
+                       bool is_ranked)
+{
+    struct cs_estimate estimate;
+    cs_cost_estimate(cost, &e->space->candidates[candidate].strategy, &estimate);
+    if (estimate.time_s > 0) {
+        struct cs_evaluation evaluation = {.metrics.peak_memory_bytes = estimate.peak_memory_bytes};
+        cs_evaluation_judge(&evaluation, e->study);
+        bool fits = evaluation.outcome == CS_OUTCOME_OK;
+        e->known[e->n_known++] =
+            (struct cs__known){.candidate = candidate,
+                               .set = set,
+                               .time_s = estimate.time_s,
+                               .bound_s = estimate.bound_s,
+                               .memory_bytes = estimate.peak_memory_bytes,
+                               .outcome = fits ? CS_OUTCOME_OPEN : evaluation.outcome,
+                               .fits = fits,
+                               .is_proven = fits && (is_ranked || !cs_study_has_result_rules(e->study)),
+                               .is_coarse = estimate.is_coarse};
+    }
+}
+
+/* What the closed form says of every candidate that keeps the rules and that the search has looked at, with
+ * one set. */
+static cs_status find_known_with(struct explainer *e, struct cs_cost *cost, int32_t set, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    struct cs_cost *own = NULL;
-    struct cs_cost *cost = e->options->cost;
     bool *is_ranked = cs_calloc((size_t)e->space->n_candidates + 1, sizeof *is_ranked);
     for (int64_t i = 0; i < e->result->n_ranked; i++) {
-        is_ranked[e->result->ranking[i].candidate] = true;
-    }
-    if (!cost) {
-        cost = own = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
-                                 &e->simulator->options, &CS_COST_SCALE_NONE);
+        const struct cs_ranked *r = &e->result->ranking[i];
+        is_ranked[r->candidate] = is_ranked[r->candidate] || r->algorithm_set == set;
     }
     cs_cost_watch(cost, is_stopped, e);
     CS_TRY(prepare(e, cost, err)); /* quick where the search has done it */
-    e->known = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->known);
     for (int64_t i = 0; i < e->space->n_candidates; i++) {
-        struct cs_estimate estimate;
-        if (!is_known(e, i)) {
-            continue;
-        }
-        cs_cost_estimate(cost, &e->space->candidates[i].strategy, &estimate);
-        if (estimate.time_s > 0) {
-            struct cs_evaluation evaluation = {.metrics.peak_memory_bytes = estimate.peak_memory_bytes};
-            cs_evaluation_judge(&evaluation, e->study);
-            bool fits = evaluation.outcome == CS_OUTCOME_OK;
-            e->known[e->n_known++] = (struct cs__known){
-                .candidate = i,
-                .time_s = estimate.time_s,
-                .bound_s = estimate.bound_s,
-                .memory_bytes = estimate.peak_memory_bytes,
-                .outcome = fits ? CS_OUTCOME_OPEN : evaluation.outcome,
-                .fits = fits,
-                .is_proven = fits && (is_ranked[i] || !cs_study_has_result_rules(e->study)),
-                .is_coarse = estimate.is_coarse};
+        if (is_known(e, i)) {
+            take_known(e, cost, i, set, is_ranked[i]);
         }
     }
 out:
     cs_cost_watch(cost, NULL, NULL);
     cs_free(is_ranked);
+    return st;
+}
+
+static cs_status find_known(struct explainer *e, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_cost *own = NULL;
+    struct cs_cost *const *costs = e->options->set_costs;
+    int32_t n_sets = costs ? cs_study_n_algorithm_sets(e->study) : 1;
+    e->known = cs_calloc((size_t)(n_sets * e->space->n_open) + 1, sizeof *e->known);
+    for (int32_t set = 0; set < n_sets && costs; set++) {
+        CS_TRY(find_known_with(e, costs[set], set, err));
+    }
+    if (!costs) {
+        struct cs_cost *cost = e->options->cost;
+        if (!cost) {
+            cost = own = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
+                                     &e->simulator->options, &CS_COST_SCALE_NONE);
+        }
+        CS_TRY(find_known_with(e, cost, winners_set(e), err));
+    }
+out:
     cs_cost_free(own);
     return st;
 }
 
-/* Ranked by the closed form: what the study accepts. */
-static bool is_guessed(const struct cs__known *known)
+/* Ranked by the closed form: what the study accepts, with the winner's algorithms. */
+static bool is_guessed(const struct explainer *e, const struct cs__known *known)
 {
-    return known->is_proven && !known->is_coarse;
+    return known->is_proven && !known->is_coarse && known->set == winners_set(e);
 }
 
 /* Get ready to estimate what the closed form ranks, and the winner: of no other is the trace needed. */
@@ -251,7 +281,7 @@ static cs_status prepare_guessed(const struct explainer *e, struct cs_cost *cost
     int64_t n = 0;
     list[n++] = e->winner;
     for (int64_t i = 0; i < e->n_known; i++) {
-        if (is_guessed(&e->known[i])) {
+        if (is_guessed(e, &e->known[i])) {
             list[n++] = &e->space->candidates[e->known[i].candidate].strategy;
         }
     }
@@ -282,7 +312,7 @@ static cs_status shake(struct explainer *e, const char *what, double factor,
     *shaken = (struct cs_shaken){
         .what = what, .factor = factor, .rank = 1, .best = e->result->ranking[0].candidate};
     for (int64_t i = 0; i < e->n_known; i++) {
-        if (!is_guessed(&e->known[i])) {
+        if (!is_guessed(e, &e->known[i])) {
             continue;
         }
         cs_cost_estimate(cost, &e->space->candidates[e->known[i].candidate].strategy, &estimate);
@@ -353,7 +383,7 @@ static void choose_contenders(const struct explainer *e, int64_t contenders[CS_E
         for (int64_t i = 0; i < e->n_known && k >= e->result->n_ranked; i++) {
             const struct cs__known *known = &e->known[i];
             double score = guess_score(e, known->time_s, known->memory_bytes);
-            if (is_guessed(known) && score > best_score && !is_among(known->candidate, contenders, k)) {
+            if (is_guessed(e, known) && score > best_score && !is_among(known->candidate, contenders, k)) {
                 best_score = score;
                 contenders[k] = known->candidate;
             }

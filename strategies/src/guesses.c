@@ -32,7 +32,7 @@ static void *create(const struct cs_search_problem *problem)
 {
     struct guesses *state = cs_calloc(1, sizeof *state);
     state->list = cs_calloc((size_t)problem->n_fit + 1, sizeof *state->list);
-    for (int64_t i = 0; i < problem->space->n_candidates; i++) {
+    for (int64_t i = 0; i < problem->n_candidates; i++) {
         const struct cs_outlook *outlook = &problem->outlooks[i];
         if (outlook->fits) {
             double score = isnan(outlook->guess_score) ? -(double)INFINITY : outlook->guess_score;

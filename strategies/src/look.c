@@ -33,7 +33,7 @@ struct look {
 };
 
 /* The closed form is all there will be. */
-static void take_estimate(struct cs__search *search, int64_t candidate, const struct cs_estimate *estimate)
+static void take_estimate(struct cs__search *search, int64_t entry, const struct cs_estimate *estimate)
 {
     struct cs_evaluation evaluation;
     memset(&evaluation, 0, sizeof evaluation);
@@ -43,35 +43,36 @@ static void take_estimate(struct cs__search *search, int64_t candidate, const st
         char strategy[CS_REASON_MAX / 2];
         evaluation.outcome = CS_OUTCOME_FAILED;
         (void)snprintf(evaluation.rule, sizeof evaluation.rule, "no-closed-form");
-        (void)snprintf(
-            evaluation.reason, sizeof evaluation.reason, "%s: only a simulation says what it takes",
-            cs_strategy_format(&search->space->candidates[candidate].strategy, strategy, sizeof strategy));
+        (void)snprintf(evaluation.reason, sizeof evaluation.reason,
+                       "%s: only a simulation says what it takes",
+                       cs_strategy_format(cs__entry_strategy(search, entry), strategy, sizeof strategy));
     } else {
         cs__metrics_hope(&evaluation.metrics, search->study, estimate->time_s, estimate->peak_memory_bytes);
     }
-    (void)cs__search_count(search, candidate, &evaluation);
+    (void)cs__search_count(search, entry, &evaluation);
 }
 
-/* Look at one candidate through the closed form; what does not fit is booked at once. */
-static void look_at(struct cs__search *search, int64_t candidate)
+/* Look at one candidate with one set through the closed form; what does not fit is booked at once. */
+static void look_at(struct cs__search *search, int64_t entry)
 {
-    struct cs_outlook *outlook = &search->outlooks[candidate];
+    struct cs_outlook *outlook = &search->outlooks[entry];
     struct cs_estimate estimate;
     struct cs_evaluation evaluation;
     memset(&evaluation, 0, sizeof evaluation);
-    cs_cost_estimate(search->options->cost, &search->space->candidates[candidate].strategy, &estimate);
+    cs_cost_estimate(cs__set_cost(search, cs__entry_set(search, entry)), cs__entry_strategy(search, entry),
+                     &estimate);
     evaluation.metrics.peak_memory_bytes = estimate.peak_memory_bytes;
     cs_evaluation_judge(&evaluation, search->study);
     outlook->fits = evaluation.outcome == CS_OUTCOME_OK;
     if (!outlook->fits) {
-        (void)cs__search_count(search, candidate, &evaluation);
+        (void)cs__search_count(search, entry, &evaluation);
         return;
     }
     if (search->options->mode == CS_SEARCH_LOOKS) {
         return;
     }
     if (search->options->mode == CS_SEARCH_ANALYTIC) {
-        take_estimate(search, candidate, &estimate);
+        take_estimate(search, entry, &estimate);
         return;
     }
     outlook->coarse = estimate.is_coarse;
@@ -131,7 +132,7 @@ static int32_t turn_of(const struct cs__search *search, const struct cs_strategy
     struct cs_strategy standard;
     cs_strategy_init(&standard);
     bool is_standard = memcmp(strategy->placement, standard.placement, sizeof standard.placement) == 0;
-    return !cs_cost_is_quick(search->options->cost, strategy) ? N_TURNS - 1 : is_standard ? 0 : 1;
+    return !cs_cost_is_quick(cs__set_cost(search, 0), strategy) ? N_TURNS - 1 : is_standard ? 0 : 1;
 }
 
 /* The candidates that keep the rules, in the order in which they are looked at: *n of them. */
@@ -184,10 +185,15 @@ static cs_status look_at_part(struct look *look, const int64_t *part, int64_t n,
     for (int64_t i = 0; i < n; i++) {
         list[i] = &search->space->candidates[part[i]].strategy;
     }
-    CS_TRY(cs_cost_prepare(search->options->cost, list, n, &n_ready, err));
+    for (int32_t set = 0; set < search->n_sets; set++) {
+        CS_TRY(cs_cost_prepare(cs__set_cost(search, set), list, set == 0 ? n : n_ready, &n_ready, err));
+    }
     for (; *n_looked < n_ready && (*n_looked == 0 || !is_over(look)); ++*n_looked) {
-        look_at(search, part[*n_looked]);
-        look->n_fit += search->outlooks[part[*n_looked]].fits ? 1 : 0;
+        for (int32_t set = 0; set < search->n_sets; set++) {
+            int64_t entry = set * search->space->n_candidates + part[*n_looked];
+            look_at(search, entry);
+            look->n_fit += search->outlooks[entry].fits ? 1 : 0;
+        }
         if (search->options->progress && *n_looked % SHOWN_EVERY == SHOWN_EVERY - 1) {
             cs__search_show(search);
         }
@@ -195,6 +201,13 @@ static cs_status look_at_part(struct look *look, const int64_t *part, int64_t n,
 out:
     cs_free(list);
     return st;
+}
+
+static void watch(const struct cs__search *search, cs_watch_fn ends, void *context)
+{
+    for (int32_t set = 0; set < search->n_sets; set++) {
+        cs_cost_watch(cs__set_cost(search, set), ends, context);
+    }
 }
 
 static cs_status look_at_all(struct cs__search *search, struct cs_err *err)
@@ -211,24 +224,24 @@ static cs_status look_at_all(struct cs__search *search, struct cs_err *err)
         look.end_s = search->started_s + (simulates ? LOOK_FRAC : 1) * left_s;
         look.last_end_s = search->started_s + left_s + GRACE_FRAC * CS_SEARCH_GRACE_S;
     }
-    cs_cost_watch(search->options->cost, is_over, &look);
+    watch(search, is_over, &look);
     result->n_looked = 0;
-    for (int64_t part = FIRST_PART; result->n_looked < n && !is_over(&look); part *= GROWTH) {
+    for (int64_t part = FIRST_PART, at = 0; at < n && !is_over(&look); part *= GROWTH) {
         int64_t n_looked;
-        int64_t left = n - result->n_looked;
-        CS_TRY(look_at_part(&look, order + result->n_looked, part < left ? part : left, &n_looked, err));
-        result->n_looked += n_looked;
+        CS_TRY(look_at_part(&look, order + at, part < n - at ? part : n - at, &n_looked, err));
+        at += n_looked;
+        result->n_looked = search->n_sets * at;
     }
-    if (result->n_looked < n) {
+    if (result->n_looked < search->n_sets * n) {
         result->end = is_stopped(search) ? CS_SEARCH_INTERRUPTED : CS_SEARCH_TIME_LIMIT;
         result->looked_at = cs_calloc((size_t)search->space->n_candidates + 1, sizeof *result->looked_at);
-        for (int64_t i = 0; i < result->n_looked; i++) {
+        for (int64_t i = 0; i < result->n_looked / search->n_sets; i++) {
             result->looked_at[order[i]] = true;
         }
     }
 out:
     cs__search_settle(search);
-    cs_cost_watch(search->options->cost, NULL, NULL);
+    watch(search, NULL, NULL);
     cs_free(order);
     return st;
 }
@@ -237,16 +250,17 @@ cs_status cs__look_ahead(struct cs__search *search, struct cs_search_problem *pr
 {
     cs_status st = CS_OK;
     const struct cs_space *space = search->space;
-    bool looks = search->options->cost != NULL;
-    search->outlooks = cs_calloc((size_t)space->n_candidates + 1, sizeof *search->outlooks);
-    for (int64_t i = 0; i < space->n_candidates; i++) {
-        bool fits = !looks && !space->candidates[i].rule; /* as far as is known */
+    bool looks = cs__set_cost(search, 0) != NULL;
+    search->outlooks = cs_calloc((size_t)search->n_entries + 1, sizeof *search->outlooks);
+    for (int64_t i = 0; i < search->n_entries; i++) {
+        bool fits =
+            !looks && !space->candidates[cs__entry_candidate(search, i)].rule; /* as far as is known */
         search->outlooks[i] = (struct cs_outlook){fits, (double)INFINITY, (double)NAN, false};
     }
     if (looks) {
         CS_TRY(look_at_all(search, err));
     }
-    for (int64_t i = 0; i < space->n_candidates; i++) {
+    for (int64_t i = 0; i < search->n_entries; i++) {
         problem->n_fit += search->outlooks[i].fits ? 1 : 0;
     }
     search->result->n_fit = looks ? problem->n_fit : -1;

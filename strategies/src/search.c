@@ -51,10 +51,11 @@ double cs__search_score(const struct cs__search *search, const struct cs_metrics
     return cs_objective_score(search->result->objective, metrics, search->study);
 }
 
-static double rank(struct cs__search *search, int64_t candidate, const struct cs_metrics *metrics)
+static double rank(struct cs__search *search, int64_t entry, const struct cs_metrics *metrics)
 {
     struct cs_search_result *result = search->result;
-    struct cs_ranked ranked = {candidate, cs__search_score(search, metrics), *metrics, 0};
+    struct cs_ranked ranked = {cs__entry_candidate(search, entry), cs__search_score(search, metrics),
+                               *metrics, cs__entry_set(search, entry)};
     CS_GROW(result->ranking, result->n_ranked, search->ranked_cap);
     result->ranking[result->n_ranked] = ranked;
     if (search->best < 0 || cs__ranked_compare(&ranked, &result->ranking[search->best]) < 0) {
@@ -72,8 +73,8 @@ void cs__search_show(const struct cs__search *search)
     }
     const struct cs_ranked *best = search->best >= 0 ? &result->ranking[search->best] : NULL;
     struct cs_search_progress progress = {
-        .n_open = search->space->n_open,
-        .n_done = search->space->n_open - result->n_open,
+        .n_open = search->n_sets * search->space->n_open,
+        .n_done = search->n_sets * search->space->n_open - result->n_open,
         .n_simulated = result->n_simulated,
         .n_oom = result->n_oom,
         .n_failed = result->n_failed,
@@ -84,14 +85,25 @@ void cs__search_show(const struct cs__search *search)
     search->options->progress(search->options->progress_context, &progress);
 }
 
+/* The memory of results, made to speak of an entry's set; NULL = there is none. */
+static const struct cs_search_memory *memory_of(const struct cs__search *search, int64_t entry)
+{
+    const struct cs_search_memory *memory = search->options->memory;
+    if (memory && memory->take_set) {
+        memory->take_set(memory->context, cs__entry_set(search, entry));
+    }
+    return memory;
+}
+
 /* Whoever keeps results keeps the reasons too. */
-static void note_refusal(const struct cs__search *search, int64_t candidate, enum cs_outcome outcome,
+static void note_refusal(const struct cs__search *search, int64_t entry, enum cs_outcome outcome,
                          const char *rule, const char *reason)
 {
     const struct cs_search_memory *memory = search->options->memory;
     if (memory && memory->refuse) {
-        memory->refuse(memory->context, candidate, &search->space->candidates[candidate].strategy, outcome,
-                       rule, reason);
+        memory_of(search, entry)
+            ->refuse(memory->context, cs__entry_candidate(search, entry), cs__entry_strategy(search, entry),
+                     outcome, rule, reason);
     }
 }
 
@@ -103,7 +115,7 @@ void cs__search_settle(const struct cs__search *search)
     }
 }
 
-double cs__search_count(struct cs__search *search, int64_t candidate, const struct cs_evaluation *evaluation)
+double cs__search_count(struct cs__search *search, int64_t entry, const struct cs_evaluation *evaluation)
 {
     struct cs_search_result *result = search->result;
     double score = (double)NAN;
@@ -111,7 +123,7 @@ double cs__search_count(struct cs__search *search, int64_t candidate, const stru
     result->n_simulated += evaluation->simulated ? 1 : 0;
     switch (evaluation->outcome) {
     case CS_OUTCOME_OK:
-        score = rank(search, candidate, &evaluation->metrics);
+        score = rank(search, entry, &evaluation->metrics);
         break;
     case CS_OUTCOME_OOM:
         result->n_oom++;
@@ -127,8 +139,9 @@ double cs__search_count(struct cs__search *search, int64_t candidate, const stru
         CS_ASSERT(false && "an evaluation has an outcome");
     }
     if (evaluation->outcome != CS_OUTCOME_OK) {
-        count_reason(search, candidate, evaluation->outcome, evaluation->rule, evaluation->reason, 1);
-        note_refusal(search, candidate, evaluation->outcome, evaluation->rule, evaluation->reason);
+        count_reason(search, cs__entry_candidate(search, entry), evaluation->outcome, evaluation->rule,
+                     evaluation->reason, 1);
+        note_refusal(search, entry, evaluation->outcome, evaluation->rule, evaluation->reason);
     }
     return score;
 }
@@ -185,15 +198,18 @@ static struct cs__flight *take_off(struct cs__search *search, int64_t candidate)
 static cs_status evaluate_job(void *context, int64_t job, void *record, struct cs_err *err)
 {
     struct cs__search *search = context;
-    return search->options->evaluate(search->options->evaluate_context,
-                                     &search->space->candidates[job].strategy, record, err);
+    const struct cs_search_options *options = search->options;
+    if (options->take_set) {
+        options->take_set(options->evaluate_context, cs__entry_set(search, job));
+    }
+    return options->evaluate(options->evaluate_context, cs__entry_strategy(search, job), record, err);
 }
 
 /* What is known of a candidate without simulating it; false when nothing is. */
-static bool is_known(struct cs__search *search, int64_t candidate, struct cs__flight *flight)
+static bool is_known(struct cs__search *search, int64_t entry, struct cs__flight *flight)
 {
-    const struct cs_search_memory *memory = search->options->memory;
-    const struct cs_candidate *c = &search->space->candidates[candidate];
+    const struct cs_search_memory *memory = memory_of(search, entry);
+    const struct cs_candidate *c = &search->space->candidates[cs__entry_candidate(search, entry)];
     const struct cs_evaluation *family = search->family_oom[c->family];
     if (family) { /* its siblings' model state alone did not fit */
         flight->evaluation = *family;
@@ -212,7 +228,7 @@ static int64_t next_job(void *context)
     struct cs__search *search = context;
     int64_t limit = search->study->search.simulation_limit;
     for (;;) {
-        if (limit > 0 && search->options->n_spent + search->result->n_asked >= limit) {
+        if (limit > 0 && search->result->n_asked >= limit) {
             search->ended_by_limit = true;
             return -1;
         }
@@ -243,9 +259,8 @@ static void fill_failure(const struct cs__search *search, int64_t job, enum cs_j
     memset(evaluation, 0, sizeof *evaluation);
     evaluation->outcome = CS_OUTCOME_FAILED;
     cs_err_format(err, text, sizeof text);
-    (void)cs_strategy_format(&search->space->candidates[job].strategy, strategy, sizeof strategy);
-    bool refused =
-        end == CS_JOB_FAILED && err->code == CS_E_INPUT && cs_study_n_algorithm_sets(search->study) > 1;
+    (void)cs_strategy_format(cs__entry_strategy(search, job), strategy, sizeof strategy);
+    bool refused = end == CS_JOB_FAILED && err->code == CS_E_INPUT && search->n_sets > 1;
     if (refused) { /* one of the study's algorithms is none for this strategy's groups: another is */
         evaluation->outcome = CS_OUTCOME_REJECTED;
     }
@@ -258,8 +273,8 @@ static bool job_done(void *context, int64_t job, enum cs_job_end end, const void
                      const struct cs_err *err)
 {
     struct cs__search *search = context;
-    const struct cs_search_memory *memory = search->options->memory;
-    const struct cs_candidate *candidate = &search->space->candidates[job];
+    const struct cs_search_memory *memory = memory_of(search, job);
+    const struct cs_candidate *candidate = &search->space->candidates[cs__entry_candidate(search, job)];
     struct cs__flight *flight = &search->flights[search->first_flight];
     while (flight->candidate != job) {
         flight++;
@@ -301,19 +316,21 @@ static void begin(struct cs__search *search)
 {
     const struct cs_space *space = search->space;
     struct cs_search_result *result = search->result;
-    result->n_candidates = space->n_candidates;
-    result->n_open = space->n_open;
-    result->n_rejected = space->n_candidates - space->n_open;
+    result->n_candidates = search->n_entries;
+    result->n_open = search->n_sets * space->n_open;
+    result->n_rejected = search->n_entries - search->n_sets * space->n_open;
     result->n_fit = result->n_looked = -1;
     for (int32_t i = 0; i < space->n_rules; i++) {
         const struct cs_rule_count *rule = &space->rules[i];
-        count_reason(search, rule->first, CS_OUTCOME_REJECTED, rule->rule, rule->example, rule->n);
+        count_reason(search, rule->first, CS_OUTCOME_REJECTED, rule->rule, rule->example,
+                     search->n_sets * rule->n);
     }
-    for (int64_t i = 0; i < space->n_candidates && search->options->memory; i++) {
+    for (int64_t i = 0; i < search->n_entries && search->options->memory; i++) {
         char why[CS_WHY_MAX];
-        if (space->candidates[i].rule) {
-            note_refusal(search, i, CS_OUTCOME_REJECTED, space->candidates[i].rule,
-                         cs_space_why(&space->candidates[i], search->study, why, sizeof why));
+        const struct cs_candidate *candidate = &space->candidates[cs__entry_candidate(search, i)];
+        if (candidate->rule) {
+            note_refusal(search, i, CS_OUTCOME_REJECTED, candidate->rule,
+                         cs_space_why(candidate, search->study, why, sizeof why));
         }
     }
     cs__search_settle(search);
@@ -453,7 +470,7 @@ static cs_status simulate(struct cs__search *search, struct cs_search_problem *p
     if (!was_cut || result->n_ranked > 0 || (interrupted && search->options->remote)) {
         goto out; /* what launched workers elsewhere has little patience with what is interrupted */
     }
-    for (int64_t i = 0; i < search->space->n_candidates; i++) {
+    for (int64_t i = 0; i < search->n_entries; i++) {
         problem->n_fit -= search->outlooks[i].fits && search->is_booked[i] ? 1 : 0;
         search->outlooks[i].fits = search->outlooks[i].fits && !search->is_booked[i];
     }
@@ -470,29 +487,33 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
                         struct cs_err *err)
 {
     cs_status st = CS_OK;
-    struct cs__search search = {
-        .study = study, .space = space, .options = options, .result = result, .best = -1};
+    const int32_t n_sets = options->take_set ? cs_study_n_algorithm_sets(study) : 1;
+    struct cs__search search = {.study = study,
+                                .space = space,
+                                .options = options,
+                                .result = result,
+                                .n_sets = n_sets,
+                                .n_entries = n_sets * space->n_candidates,
+                                .best = -1};
     *result = (struct cs_search_result){.objective = cs_objective_find(study->search.objective),
                                         .algorithm = cs_searcher_find(study->search.algorithm)};
     CS_ASSERT(result->objective && result->algorithm && options->evaluate);
     struct cs_search_problem problem = {.study = study,
                                         .space = space,
                                         .objective = result->objective,
+                                        .n_sets = n_sets,
+                                        .n_candidates = search.n_entries,
                                         .n_top = study->search.n_top,
                                         .seed = study->search.seed};
     search.started_s = cs__now_s();
     result->analytic = options->mode != CS_SEARCH_SIMULATES;
-    CS_ASSERT(options->cost || !result->analytic || options->mode == CS_SEARCH_COUNTS);
+    CS_ASSERT(cs__set_cost(&search, 0) || !result->analytic);
     if (options->mode == CS_SEARCH_ANALYTIC) {
-        CS_TRY(check_analytic(study, cs_cost_options(options->cost), err));
+        CS_TRY(check_analytic(study, cs_cost_options(cs__set_cost(&search, 0)), err));
     }
     search.family_oom = cs_calloc((size_t)space->n_families, sizeof *search.family_oom);
-    search.is_booked = cs_calloc((size_t)space->n_candidates + 1, sizeof *search.is_booked);
+    search.is_booked = cs_calloc((size_t)search.n_entries + 1, sizeof *search.is_booked);
     begin(&search);
-    if (options->mode == CS_SEARCH_COUNTS) {
-        finish(&search);
-        goto out;
-    }
     CS_TRY(cs__look_ahead(&search, &problem, err));
     if (result->analytic) {
         finish(&search);

@@ -41,6 +41,12 @@ CS_MUST_CHECK cs_status cs_store_study(struct cs_store *store, const struct cs_s
 CS_MUST_CHECK cs_status cs_store_space(struct cs_store *store, const struct cs_study *study,
                                        const struct cs_space *space, struct cs_err *err);
 
+/** Both, for each set of collective algorithms that the study's lists leave open: the memory then takes the
+ *  search's sets. `options`: how it is run, but for the algorithms of the lists. */
+CS_MUST_CHECK cs_status cs_store_sets(struct cs_store *store, const struct cs_study *study,
+                                      const struct cs_space *space, const struct cs_run_options *options,
+                                      struct cs_err *err);
+
 /** For cs_search_run: look up and save in the store's study. Saving never fails: after the first failure (a
  *  full disk) the store keeps quiet, and says why by cs_store_problem. Borrowed from the store. */
 const struct cs_search_memory *cs_store_memory(struct cs_store *store);

@@ -15,6 +15,8 @@ typedef cs_status (*cs_evaluate_fn)(void *context, const struct cs_strategy *str
 /** A memory of results beside the search: whoever calls cs_search_run may keep them. */
 struct cs_search_memory {
     void *context;
+    /** What follows is about results with this set of collective algorithms. NULL: there is but one. */
+    void (*take_set)(void *context, int32_t set);
     /** Is there a result for this strategy? Then fill in its metrics and `simulated`; the verdict is made
      *  again. */
     bool (*lookup)(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation);
@@ -40,12 +42,11 @@ struct cs_search_progress {
 };
 typedef void (*cs_progress_fn)(void *context, const struct cs_search_progress *progress);
 
-/** The middle two need `cost`; only the first simulates. */
+/** But for the first they need the closed form; only the first simulates. */
 enum cs_search_mode {
     CS_SEARCH_SIMULATES,
     CS_SEARCH_ANALYTIC, /* ranks by the closed form; nothing is proven */
-    CS_SEARCH_LOOKS,    /* how rules and memory cut the space: what fits stays open */
-    CS_SEARCH_COUNTS    /* what the rules leave is open: for what a budget does not reach */
+    CS_SEARCH_LOOKS     /* how rules and memory cut the space: what fits stays open */
 };
 
 /** Zero-initialised: all processors, no limits, silent. Pointers are borrowed. */
@@ -57,19 +58,22 @@ struct cs_search_options {
     void *progress_context;
     cs_evaluate_fn evaluate; /* must be given */
     void *evaluate_context;
+    /** Called with evaluate_context in the worker, before `evaluate`: with which set of collective algorithms
+     *  (cs_study_algorithm_set) from here on. NULL: the study's lists of algorithms leave nothing open, one
+     * set is all there is. */
+    void (*take_set)(void *evaluate_context, int32_t set);
     struct cs_cost *cost;                  /* the closed form; NULL = nothing is known beforehand */
+    struct cs_cost *const *set_costs;      /* with take_set in place of `cost`: of each set; NULL likewise */
     const struct cs_search_memory *memory; /* NULL = none */
     enum cs_search_mode mode;
-    /** What searches before this one have used of the study's limits: several that share one budget. */
-    double spent_s;
-    int64_t n_spent; /* simulations asked for (cs_search_result.n_asked) */
+    double spent_s; /* of the study's time limit, before the search */
 };
 
 struct cs_ranked {
     int64_t candidate; /* index in the space */
     double score;      /* @unit of the objective, negated when lower is better */
     struct cs_metrics metrics;
-    int32_t algorithm_set; /* cs_study_algorithm_set; 0 unless results were merged */
+    int32_t algorithm_set; /* cs_study_algorithm_set */
 };
 
 /** The rule of candidates whose workers died, with the outcome failed. */
@@ -92,8 +96,9 @@ enum cs_search_end {
     CS_N_SEARCH_ENDS
 };
 
-/** What a search found. candidates = rejected by rules + oom + simulated + failed + pruned + open; an
- * analytic one has simulated nothing and ranks what fits, but what has no closed form, which is failed. */
+/** What a search found, a candidate with each set of collective algorithms counting as one. candidates =
+ * rejected by rules + oom + simulated + failed + pruned + open; an analytic one has simulated nothing and
+ * ranks what fits, but what has no closed form, which is failed. */
 struct cs_search_result {
     int64_t n_candidates;
     int64_t n_rejected; /* by validity rules, and simulated ones by constraints */
@@ -140,10 +145,6 @@ void cs_search_serve(int fd, uint64_t hash, const struct cs_study *study, const 
                      const struct cs_search_options *options);
 /** Hash of the candidates, to be mixed with one of everything else that results depend on. */
 uint64_t cs_search_hash(const struct cs_space *space, uint64_t study_hash);
-/** Add what a search of the same space with another set of collective algorithms has found, and empty it:
- * counts add up, rankings become one, complete if both are, ended as the first that was cut short. `more`
- * ranks with algorithm set `set`. */
-void cs_search_result_merge(struct cs_search_result *result, struct cs_search_result *more, int32_t set);
 /** Safe on a zeroed struct and twice. */
 void cs_search_result_release(struct cs_search_result *result);
 
