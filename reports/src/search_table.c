@@ -4,6 +4,7 @@
 #include "cs/base/units.h"
 #include "cs/strategies/explain.h"
 
+#include <math.h>
 #include <string.h>
 
 /* How each key is headed, and whether its column is there even if every row has the default. */
@@ -274,6 +275,12 @@ static void print_winner(FILE *out, const struct cs_search_report *report)
     }
     if (best->limited_by[0]) {
         cs__paragraph(out, "limited by  ", best->limited_by);
+    }
+    if (!result->complete && !isnan(result->gap_frac)) {
+        (void)snprintf(text, sizeof text,
+                       "what %sis left is at most %.3g %% better than the best, by its lower bounds",
+                       result->looked_at ? "was looked at and " : "", 100 * result->gap_frac);
+        cs__paragraph(out, "gap         ", text);
     }
 }
 

@@ -21,7 +21,7 @@ struct cs_cost *cs_cost_new(const struct cs_model *model, const struct cs_traini
     cost->platform = cs_routes_platform(routes);
     cost->options = options;
     cost->scale = *scale;
-    cost->reserved_bytes = (double)INFINITY;
+    cost->reserved_bytes = cost->limit_bytes = (double)INFINITY;
     for (int32_t i = 0; i < cost->platform->n_devices; i++) {
         cost->reserved_bytes = fmin(cost->reserved_bytes, cost->platform->devices[i].chip->reserved_bytes);
     }
@@ -38,6 +38,11 @@ void cs_cost_watch(struct cs_cost *cost, cs_watch_fn is_over, void *context)
 {
     cost->is_over = is_over;
     cost->watch_context = context;
+}
+
+void cs_cost_limit(struct cs_cost *cost, double peak_memory_bytes)
+{
+    cost->limit_bytes = peak_memory_bytes;
 }
 
 void cs_cost_free(struct cs_cost *cost)

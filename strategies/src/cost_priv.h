@@ -97,7 +97,7 @@ struct cs__trace_stage {
  * shared out. */
 struct cs__trace_part {
     struct cs_strategy strategy;
-    int32_t n_stages; /* 0 = its trace cannot be made */
+    int32_t n_stages; /* 0 = its trace cannot be made, or needs more than cs_cost_limit says */
     struct cs__trace_stage *stages;
     int64_t peak_bytes;
     double state_bytes;
@@ -111,6 +111,7 @@ struct cs_cost {
     const struct cs_run_options *options;
     struct cs_cost_scale scale;
     double reserved_bytes;
+    double limit_bytes; /* of cs_cost_limit */
     struct cs_arena arena;
     cs_watch_fn is_over; /* may be NULL */
     void *watch_context;

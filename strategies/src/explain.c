@@ -205,14 +205,14 @@ static void take_known(struct explainer *e, struct cs_cost *cost, int64_t candid
 {
     struct cs_estimate estimate;
     cs_cost_estimate(cost, &e->space->candidates[candidate].strategy, &estimate);
-    if (estimate.time_s > 0) {
-        struct cs_evaluation evaluation = {.metrics.peak_memory_bytes = estimate.peak_memory_bytes};
-        cs_evaluation_judge(&evaluation, e->study);
-        bool fits = evaluation.outcome == CS_OUTCOME_OK;
+    struct cs_evaluation evaluation = {.metrics.peak_memory_bytes = estimate.peak_memory_bytes};
+    cs_evaluation_judge(&evaluation, e->study);
+    bool fits = evaluation.outcome == CS_OUTCOME_OK;
+    if (estimate.time_s > 0 || !fits) { /* of what does not fit the time need not be known */
         e->known[e->n_known++] =
             (struct cs__known){.candidate = candidate,
                                .set = set,
-                               .time_s = estimate.time_s,
+                               .time_s = estimate.time_s > 0 ? estimate.time_s : (double)NAN,
                                .bound_s = estimate.bound_s,
                                .memory_bytes = estimate.peak_memory_bytes,
                                .outcome = fits ? CS_OUTCOME_OPEN : evaluation.outcome,

@@ -3,6 +3,8 @@
  * every corner. */
 #include "search_priv.h"
 
+#include "cs/base/units.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +19,10 @@
 #define GROWTH 8
 /* A part is made of so many runs in strategy order: neighbours share most of what the closed form keeps. */
 #define RUNS 16
+/* Strategies are prepared for so long before they are looked at, or for this share of the time so far: each
+ * time may ask SimGrid for routes. */
+#define SLICE_S 0.5
+#define SLICE_FRAC 0.25
 /* Of turn_of. */
 #define N_TURNS 3
 /* No candidate. */
@@ -26,9 +32,12 @@
 
 struct look {
     struct cs__search *search;
-    double end_s;      /* moment; 0 = none */
-    double last_end_s; /* the same while nothing is known to fit, and of the first part */
-    int64_t n_fit;     /* of what was looked at */
+    double end_s;       /* moment; 0 = none */
+    double last_end_s;  /* the same while nothing is known to fit, and of the first part */
+    double slice_end_s; /* of preparing, before what is prepared is looked at */
+    int64_t n_fit;      /* of what was looked at */
+    bool first_is_done; /* the first part */
+    bool *is_met;       /* per family: one of it was looked at */
     bool is_over;
 };
 
@@ -52,6 +61,30 @@ static void take_estimate(struct cs__search *search, int64_t entry, const struct
     (void)cs__search_count(search, entry, &evaluation);
 }
 
+/* Where the model state alone is too much, it is so for the whole family: of those that cost a trace each,
+ * the others need not be looked at. */
+static void note_family(struct cs__search *search, int64_t entry, const struct cs_evaluation *evaluation,
+                        double state_bytes)
+{
+    const struct cs_study *study = search->study;
+    const double margin = study->constraints.memory_margin;
+    const double device_bytes = cs_study_device_memory_bytes(study);
+    struct cs_evaluation **known =
+        &search->family_oom[search->space->candidates[cs__entry_candidate(search, entry)].family];
+    char state[32];
+    char device[32];
+    if (*known || evaluation->outcome != CS_OUTCOME_OOM || state_bytes * margin <= device_bytes) {
+        return;
+    }
+    *known = cs_malloc(sizeof **known);
+    **known = *evaluation;
+    (*known)->state_alone = true;
+    (void)snprintf((*known)->reason, sizeof(*known)->reason,
+                   "needs %s x %g margin of memory for the model state alone, a device has %s",
+                   cs_units_format(state_bytes, CS_UNIT_BYTES, state, sizeof state), margin,
+                   cs_units_format(device_bytes, CS_UNIT_BYTES, device, sizeof device));
+}
+
 /* Look at one candidate with one set through the closed form; what does not fit is booked at once. */
 static void look_at(struct cs__search *search, int64_t entry)
 {
@@ -65,6 +98,7 @@ static void look_at(struct cs__search *search, int64_t entry)
     cs_evaluation_judge(&evaluation, search->study);
     outlook->fits = evaluation.outcome == CS_OUTCOME_OK;
     if (!outlook->fits) {
+        note_family(search, entry, &evaluation, estimate.state_bytes);
         (void)cs__search_count(search, entry, &evaluation);
         return;
     }
@@ -167,40 +201,129 @@ static bool is_stopped(const struct cs__search *search)
 static bool is_over(void *context)
 {
     struct look *look = context;
-    bool may_end = look->n_fit > 0 && look->search->result->n_looked > 0;
+    bool may_end = look->n_fit > 0 && look->first_is_done;
     double end_s = may_end ? look->end_s : look->last_end_s;
     look->is_over = look->is_over || is_stopped(look->search) || (end_s > 0 && cs__now_s() >= end_s);
     return look->is_over;
 }
 
-/* One part: its routes are asked for together. Sets *n_looked to how many that were. */
-static cs_status look_at_part(struct look *look, const int64_t *part, int64_t n, int64_t *n_looked,
-                              struct cs_err *err)
+/* One candidate has been seen, with all sets. */
+static void count_looked(struct look *look, int64_t candidate)
+{
+    struct cs__search *search = look->search;
+    struct cs_search_result *result = search->result;
+    for (int32_t set = 0; set < search->n_sets; set++) {
+        look->n_fit += search->outlooks[set * search->space->n_candidates + candidate].fits ? 1 : 0;
+    }
+    result->looked_at[candidate] = true;
+    result->n_looked += search->n_sets;
+    if (search->options->progress && result->n_looked % SHOWN_EVERY < search->n_sets) {
+        cs__search_show(search);
+    }
+}
+
+/* For cs_cost_watch: also when it is time to look at what has been prepared. */
+static bool is_slice_over(void *context)
+{
+    struct look *look = context;
+    return is_over(look) || cs__now_s() >= look->slice_end_s;
+}
+
+/* Look at what has been prepared, even if time is over where most of the work is done: the traces. */
+static void look_at_prepared(struct look *look, const int64_t *some, int64_t n)
+{
+    struct cs__search *search = look->search;
+    for (int64_t i = 0; i < n; i++) {
+        const struct cs_candidate *c = &search->space->candidates[some[i]];
+        if (i > 0 && cs_cost_is_quick(cs__set_cost(search, 0), &c->strategy) && is_over(look)) {
+            continue;
+        }
+        for (int32_t set = 0; set < search->n_sets; set++) {
+            look_at(search, set * search->space->n_candidates + some[i]);
+        }
+        count_looked(look, some[i]);
+    }
+}
+
+/* Prepare and look by turns: time may be over at any moment, and what is prepared only is of no use. */
+static cs_status look_at_some(struct look *look, const int64_t *some, int64_t n, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs__search *search = look->search;
     const struct cs_strategy **list = cs_calloc((size_t)n + 1, sizeof *list);
     int64_t n_ready = 0;
-    *n_looked = 0;
     for (int64_t i = 0; i < n; i++) {
-        list[i] = &search->space->candidates[part[i]].strategy;
+        list[i] = &search->space->candidates[some[i]].strategy;
     }
-    for (int32_t set = 0; set < search->n_sets; set++) {
-        CS_TRY(cs_cost_prepare(cs__set_cost(search, set), list, set == 0 ? n : n_ready, &n_ready, err));
-    }
-    for (; *n_looked < n_ready && (*n_looked == 0 || !is_over(look)); ++*n_looked) {
+    for (int64_t at = 0; at < n && !is_over(look); at += n_ready) {
+        double start_s = cs__now_s();
+        look->slice_end_s = start_s + fmax(SLICE_S, SLICE_FRAC * (start_s - search->started_s));
+        n_ready = n - at;
         for (int32_t set = 0; set < search->n_sets; set++) {
-            int64_t entry = set * search->space->n_candidates + part[*n_looked];
-            look_at(search, entry);
-            look->n_fit += search->outlooks[entry].fits ? 1 : 0;
+            CS_TRY(cs_cost_prepare(cs__set_cost(search, set), list + at, n_ready, &n_ready, err));
         }
-        if (search->options->progress && *n_looked % SHOWN_EVERY == SHOWN_EVERY - 1) {
-            cs__search_show(search);
-        }
+        look_at_prepared(look, some + at, n_ready);
     }
 out:
     cs_free(list);
     return st;
+}
+
+/* A candidate whose family is known not to fit. */
+static void take_family(struct look *look, int64_t candidate)
+{
+    struct cs__search *search = look->search;
+    const struct cs_evaluation *known = search->family_oom[search->space->candidates[candidate].family];
+    for (int32_t set = 0; set < search->n_sets; set++) {
+        (void)cs__search_count(search, set * search->space->n_candidates + candidate, known);
+    }
+    count_looked(look, candidate);
+}
+
+/* One part: of those that need a trace one of each family first. */
+static cs_status look_at_part(struct look *look, const int64_t *part, int64_t n, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs__search *search = look->search;
+    int64_t *first = cs_calloc((size_t)n + 1, sizeof *first);
+    int64_t *rest = cs_calloc((size_t)n + 1, sizeof *rest);
+    int64_t n_first = 0;
+    int64_t n_rest = 0;
+    int64_t n_left = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const struct cs_candidate *c = &search->space->candidates[part[i]];
+        if (look->is_met[c->family] && !cs_cost_is_quick(cs__set_cost(search, 0), &c->strategy)) {
+            rest[n_rest++] = part[i];
+        } else {
+            first[n_first++] = part[i];
+        }
+        look->is_met[c->family] = true;
+    }
+    CS_TRY(look_at_some(look, first, n_first, err));
+    for (int64_t i = 0; i < n_rest && !is_over(look); i++) {
+        if (search->family_oom[search->space->candidates[rest[i]].family]) {
+            take_family(look, rest[i]);
+        } else {
+            rest[n_left++] = rest[i];
+        }
+    }
+    if (!is_over(look)) {
+        CS_TRY(look_at_some(look, rest, n_left, err));
+    }
+out:
+    cs_free(first);
+    cs_free(rest);
+    return st;
+}
+
+/* The peak above which the study takes no strategy, with a little room for rounding. */
+static double peak_limit_bytes(const struct cs_study *study)
+{
+    const double any_bytes = 1e12;
+    double not_counted_bytes = any_bytes - cs_study_counted_bytes(study, any_bytes);
+    double limit_bytes =
+        cs_study_device_memory_bytes(study) / study->constraints.memory_margin + not_counted_bytes;
+    return limit_bytes * (1 + 1e-9) + 1;
 }
 
 static void watch(const struct cs__search *search, cs_watch_fn ends, void *context)
@@ -224,24 +347,27 @@ static cs_status look_at_all(struct cs__search *search, struct cs_err *err)
         look.end_s = search->started_s + (simulates ? LOOK_FRAC : 1) * left_s;
         look.last_end_s = search->started_s + left_s + GRACE_FRAC * CS_SEARCH_GRACE_S;
     }
-    watch(search, is_over, &look);
+    look.is_met = cs_calloc((size_t)search->space->n_families + 1, sizeof *look.is_met);
+    result->looked_at = cs_calloc((size_t)search->space->n_candidates + 1, sizeof *result->looked_at);
     result->n_looked = 0;
-    for (int64_t part = FIRST_PART, at = 0; at < n && !is_over(&look); part *= GROWTH) {
-        int64_t n_looked;
-        CS_TRY(look_at_part(&look, order + at, part < n - at ? part : n - at, &n_looked, err));
-        at += n_looked;
-        result->n_looked = search->n_sets * at;
+    watch(search, is_slice_over, &look);
+    for (int32_t set = 0; set < search->n_sets; set++) {
+        cs_cost_limit(cs__set_cost(search, set), peak_limit_bytes(search->study));
+    }
+    for (int64_t part = FIRST_PART, at = 0; at < n && !is_over(&look); at += part, part *= GROWTH) {
+        CS_TRY(look_at_part(&look, order + at, part < n - at ? part : n - at, err));
+        look.first_is_done = true;
     }
     if (result->n_looked < search->n_sets * n) {
         result->end = is_stopped(search) ? CS_SEARCH_INTERRUPTED : CS_SEARCH_TIME_LIMIT;
-        result->looked_at = cs_calloc((size_t)search->space->n_candidates + 1, sizeof *result->looked_at);
-        for (int64_t i = 0; i < result->n_looked / search->n_sets; i++) {
-            result->looked_at[order[i]] = true;
-        }
+    } else {
+        cs_free(result->looked_at);
+        result->looked_at = NULL;
     }
 out:
     cs__search_settle(search);
     watch(search, NULL, NULL);
+    cs_free(look.is_met);
     cs_free(order);
     return st;
 }

@@ -336,6 +336,23 @@ static void begin(struct cs__search *search)
     cs__search_settle(search);
 }
 
+/* See cs_search_result. */
+static double gap_frac(const struct cs__search *search)
+{
+    const struct cs_search_result *result = search->result;
+    if (search->best < 0 || result->n_looked < 0 || result->analytic) {
+        return (double)NAN;
+    }
+    double best_score = result->ranking[search->best].score;
+    double bound_score = best_score;
+    for (int64_t i = 0; i < search->n_entries; i++) {
+        if (search->outlooks[i].fits && !search->is_booked[i]) {
+            bound_score = fmax(bound_score, search->outlooks[i].bound_score);
+        }
+    }
+    return isinf(bound_score) ? (double)NAN : (bound_score - best_score) / fabs(best_score);
+}
+
 static void finish(struct cs__search *search)
 {
     struct cs_search_result *result = search->result;
@@ -343,6 +360,7 @@ static void finish(struct cs__search *search)
     if (result->end == CS_SEARCH_FINISHED && search->ended_by_limit) {
         result->end = CS_SEARCH_SIMULATION_LIMIT;
     }
+    result->gap_frac = gap_frac(search);
     bool proves = result->algorithm->proves && result->end == CS_SEARCH_FINISHED && !result->analytic;
     result->complete = proves && result->n_failed == 0;
     if (proves) {

@@ -55,6 +55,10 @@ void cs_cost_free(struct cs_cost *cost);
 typedef bool (*cs_watch_fn)(void *context);
 /** cs_cost_prepare ends early once `is_over` (called with `context`, both borrowed) says so; NULL = never. */
 void cs_cost_watch(struct cs_cost *cost, cs_watch_fn is_over, void *context);
+/** Strategies whose peak is above this, in bytes as in cs_estimate, will not be run: where a trace is needed
+ * it is looked at for memory only, and their times are 0. Before anything is prepared; without it: infinity.
+ */
+void cs_cost_limit(struct cs_cost *cost, double peak_memory_bytes);
 /** The options it was made with. Borrowed. */
 const struct cs_run_options *cs_cost_options(const struct cs_cost *cost);
 

@@ -112,9 +112,11 @@ struct cs_search_result {
                              without one. Fewer when the look had to end early */
     bool *looked_at;      /* per candidate of the space, when the look ended early; else NULL, all were */
     int64_t n_failed;
-    int64_t n_open; /* not decided: the search ended before */
-    bool complete;  /* nothing better exists in the space */
-    bool analytic;  /* by the closed form alone */
+    int64_t n_open;  /* not decided: the search ended before */
+    bool complete;   /* nothing better exists in the space */
+    double gap_frac; /* how much better than the best, as a share of its score, what was looked at and is not
+                        decided can be at most, by its bounds; 0 = not at all, NaN = nothing is known of it */
+    bool analytic;   /* by the closed form alone */
     enum cs_search_end end;
     double elapsed_s;
     const struct cs_objective *objective;
