@@ -154,6 +154,10 @@ const char *cs__simgrid_cfg(void);
 
 /** Write JSON where --json says (nothing if it does not); decrefs `json`. */
 CS_MUST_CHECK cs_status cs__write_json(const struct cs__output_args *args, json_t *json, struct cs_err *err);
+/** Write a report to a file ("-": standard output), whole or not at all; path NULL: none is wanted. */
+typedef void (*cs__write_fn)(FILE *out, const void *report);
+CS_MUST_CHECK cs_status cs__write_file(const char *path, cs__write_fn write_report, const void *report,
+                                       struct cs_err *err);
 /** Does the text for people go to standard output? Not when --json - or --csv - does. */
 bool cs__wants_text(const struct cs__output_args *args);
 

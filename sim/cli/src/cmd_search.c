@@ -154,19 +154,9 @@ static void parse_args(struct search_args *args, int argc, char **argv)
     cs__parse(&argp, "clustersim search", argc, argv, args);
 }
 
-static cs_status write_csv(const struct cs__output_args *args, const struct cs_search_report *report,
-                           struct cs_err *err)
+static void write_csv(FILE *out, const void *report)
 {
-    cs_status st = CS_OK;
-    struct cs_outfile file = {0};
-    if (args->csv) {
-        CS_TRY(cs_outfile_open(&file, args->csv, err));
-        cs_report_search_csv(file.stream, report);
-        CS_TRY(cs_outfile_commit(&file, err));
-    }
-out:
-    cs_outfile_release(&file);
-    return st;
+    cs_report_search_csv(out, report);
 }
 
 /* How the process ends when nothing went wrong. */
@@ -282,7 +272,7 @@ static cs_status show(const struct session *s, struct cs_err *err)
         (void)json_object_set_new(json, "cost_model", cs_report_misrank_json(&report, &s->misrank));
     }
     CS_TRY(cs__write_json(output, json, err));
-    CS_TRY(write_csv(output, &report, err));
+    CS_TRY(cs__write_file(output->csv, write_csv, &report, err));
 out:
     return st;
 }

@@ -180,6 +180,20 @@ cs_status cs__write_json(const struct cs__output_args *args, json_t *json, struc
     return st;
 }
 
+cs_status cs__write_file(const char *path, cs__write_fn write_report, const void *report, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_outfile file = {0};
+    if (path) {
+        CS_TRY(cs_outfile_open(&file, path, err));
+        write_report(file.stream, report);
+        CS_TRY(cs_outfile_commit(&file, err));
+    }
+out:
+    cs_outfile_release(&file);
+    return st;
+}
+
 bool cs__wants_text(const struct cs__output_args *args)
 {
     return !(args->json && strcmp(args->json, "-") == 0) && !(args->csv && strcmp(args->csv, "-") == 0);
