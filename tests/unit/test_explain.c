@@ -1,4 +1,5 @@
 /* Explanations of a winner, and the closed form's order against the simulation's, on a small real space. */
+#include "claims.h"
 #include "cs_test.h"
 
 #include "cs/strategies/explain.h"
@@ -57,12 +58,6 @@ static void load(struct cs_study *study, const struct cs_override *extra)
     load_two(study, extra, NULL);
 }
 
-static cs_status evaluate(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation,
-                          struct cs_err *err)
-{
-    return cs_simulator_evaluate(context, strategy, evaluation, err);
-}
-
 static void open_world(struct world *w, const struct cs_override *extra)
 {
     struct cs_err err = {0};
@@ -76,7 +71,7 @@ static void open_world(struct world *w, const struct cs_override *extra)
     w->cost = cs_cost_new(&w->study.model, &w->study.training, w->simulator.routes, &w->simulator.options,
                           &CS_COST_SCALE_NONE);
     const struct cs_search_options search = {
-        .n_workers = 2, .evaluate = evaluate, .evaluate_context = &w->simulator, .cost = w->cost};
+        .n_workers = 2, .evaluate = claims_evaluate, .evaluate_context = &w->simulator, .cost = w->cost};
     ck_assert_ok(cs_search_run(&w->result, &w->study, &w->space, &search, &err), &err);
     ck_assert_int_gt(w->result.n_ranked, 8);
 }
@@ -335,7 +330,7 @@ START_TEST(the_front_is_that_of_everything)
     open_world(&w, &extras[_i]);
     w.study.search.algorithm = "exhaustive";
     const struct cs_search_options search = {
-        .n_workers = 2, .evaluate = evaluate, .evaluate_context = &w.simulator, .cost = w.cost};
+        .n_workers = 2, .evaluate = claims_evaluate, .evaluate_context = &w.simulator, .cost = w.cost};
     ck_assert_ok(cs_search_run(&bounded, &w.study, &w.space, &search, &err), &err);
     ck_assert_int_eq(bounded.ranking[0].candidate, w.result.ranking[0].candidate);
     ck_assert_ok(cs_explain(&e, &w.study, &w.space, &bounded, &w.simulator, &options, &err), &err);
