@@ -367,7 +367,7 @@ static json_t *reasons_json(const struct cs_search_result *result)
 }
 
 /* Of the collectives that the study searches. */
-static json_t *algorithms_json(const struct cs_study *study, int32_t set)
+json_t *cs__algorithms_json(const struct cs_study *study, int32_t set)
 {
     json_t *object = json_object();
     enum cs_algorithm algorithm[CS_N_COLLS];
@@ -394,7 +394,7 @@ static json_t *ranking_json(const struct cs_search_report *report)
         put_real(entry, "objective_value", report->result->objective->value(&ranked->metrics, report->study));
         if (cs_study_n_algorithm_sets(report->study) > 1) {
             (void)json_object_set_new(entry, "collectives",
-                                      algorithms_json(report->study, ranked->algorithm_set));
+                                      cs__algorithms_json(report->study, ranked->algorithm_set));
         }
         (void)json_array_append_new(ranking, entry);
     }
