@@ -222,6 +222,10 @@ json_t *cs_report_explain_json(const struct cs_search_report *report, const stru
                       has_cost ? json_real(cost_per_s * point->time_s) : json_null(), "peak_memory_bytes",
                       (json_int_t)point->memory_bytes, "simulated", (int)point->simulated, "strategy",
                       cs_report_strategy_json(strategy_of(report, point->candidate)));
+        if (cs_study_n_algorithm_sets(report->study) > 1) {
+            (void)json_object_set_new(entry, "collectives",
+                                      cs__algorithms_json(report->study, point->algorithm_set));
+        }
         (void)json_array_append_new(front, entry);
     }
     json_t *object =

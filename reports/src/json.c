@@ -381,7 +381,7 @@ static json_t *reasons_json(const struct cs_search_result *result)
 }
 
 /* Of the collectives that the study searches. */
-static json_t *algorithms_json(const struct cs_study *study, int32_t set)
+json_t *cs__algorithms_json(const struct cs_study *study, int32_t set)
 {
     json_t *object = json_object();
     enum cs_algorithm algorithm[CS_N_COLLS];
@@ -408,7 +408,7 @@ static json_t *ranking_json(const struct cs_search_report *report)
         put_real(entry, "objective_value", report->result->objective->value(&ranked->metrics, report->study));
         if (cs_study_n_algorithm_sets(report->study) > 1) {
             (void)json_object_set_new(entry, "collectives",
-                                      algorithms_json(report->study, ranked->algorithm_set));
+                                      cs__algorithms_json(report->study, ranked->algorithm_set));
         }
         (void)json_array_append_new(ranking, entry);
     }
@@ -431,6 +431,9 @@ json_t *cs_report_search_json(const struct cs_search_report *report, const struc
     if (result->n_fit >= 0) {
         put_int(object, "fit", result->n_fit);
     }
+    if (result->n_looked >= 0) {
+        put_int(object, "looked_at", result->n_looked);
+    }
     put_int(object, "pruned", result->n_pruned);
     put_int(object, "rejected", result->n_rejected);
     put_int(object, "oom", result->n_oom);
@@ -438,6 +441,7 @@ json_t *cs_report_search_json(const struct cs_search_report *report, const struc
     put_int(object, "open", result->n_open);
     put_real(object, "elapsed_s", result->elapsed_s);
     put_bool(object, "complete", result->complete);
+    put_real(object, "gap", result->complete ? 0 : result->gap_frac);
     put_text(object, "end", ends[result->end]);
     put_text(object, "algorithm", result->analytic ? "analytic" : result->algorithm->name);
     put_text(object, "fidelity",
@@ -467,6 +471,7 @@ json_t *cs_report_space_json(const struct cs_search_report *report, const struct
     put_int(object, "open", n_sets * space->n_open);
     put_int(object, "oom", result->n_oom);
     put_int(object, "fit", result->n_fit);
+    put_int(object, "looked_at", result->n_looked);
     (void)json_object_set_new(object, "reasons", reasons_json(result));
     put_inputs(object, report->study, origin);
     return object;

@@ -4,6 +4,7 @@
 #include "cs/base/units.h"
 #include "cs/strategies/explain.h"
 
+#include <math.h>
 #include <string.h>
 
 /* How each key is headed, and whether its column is there even if every row has the default. */
@@ -276,6 +277,12 @@ static void print_winner(FILE *out, const struct cs_search_report *report)
     if (best->limited_by[0]) {
         cs__paragraph(out, "limited by  ", best->limited_by);
     }
+    if (!result->complete && !isnan(result->gap_frac)) {
+        (void)snprintf(text, sizeof text,
+                       "what %sis left is at most %.3g %% better than the best, by its lower bounds",
+                       result->looked_at ? "was looked at and " : "", 100 * result->gap_frac);
+        cs__paragraph(out, "gap         ", text);
+    }
 }
 
 static void print_reasons(FILE *out, const struct cs_search_report *report)
@@ -298,8 +305,21 @@ static void print_reasons(FILE *out, const struct cs_search_report *report)
         cs__paragraph(out, label, text);
     }
     if (result->n_open > 0) {
-        (void)fprintf(out, "  %-9s %8s  not looked at\n", "open",
-                      cs__count(result->n_open, count, sizeof count));
+        char text[160] = "not simulated";
+        char looked[32];
+        char valid[32];
+        char label[96];
+        if (result->looked_at) {
+            (void)snprintf(
+                text, sizeof text,
+                "not simulated; of the %s that keep the rules %s were looked at, spread over the space",
+                cs__count(cs_study_n_algorithm_sets(report->study) * report->space->n_open, valid,
+                          sizeof valid),
+                cs__count(result->n_looked, looked, sizeof looked));
+        }
+        (void)snprintf(label, sizeof label, "  %-9s %8s  ", "open",
+                       cs__count(result->n_open, count, sizeof count));
+        cs__paragraph(out, label, text);
     }
 }
 
@@ -382,6 +402,10 @@ void cs_report_space_text(FILE *out, const struct cs_search_report *report, bool
         (void)snprintf(label, sizeof label, "%9s  ", other);
         (void)snprintf(text, sizeof text, "%s: e.g. %s", reason->rule, reason->example);
         cs__paragraph(out, label, text);
+    }
+    if (result->looked_at) {
+        (void)fprintf(out, "%9s  not looked at: the time limit was reached\n",
+                      cs__count(n_sets * space->n_open - result->n_looked, count, sizeof count));
     }
     (void)snprintf(label, sizeof label, "%9s", cs__count(result->n_fit, count, sizeof count));
     cs__emphasise(out, color, CS__STRONG, label);

@@ -1,6 +1,8 @@
 /* The store of results in SQLite. */
 #include "cs/reports/store.h"
 
+#include "verdicts_priv.h"
+
 #include "cs/base/text.h"
 
 #include <fcntl.h>
@@ -12,10 +14,15 @@
 #include <unistd.h>
 
 /* Of the tables and of struct cs_metrics as bytes; raised when either changes its meaning. */
-#define FORMAT 1
+#define FORMAT 2
 /* How long another process may hold the store, milliseconds. */
 #define BUSY_MS 20000
 #define KEY_BYTES 20
+
+/** Where results and verdicts with one set of collective algorithms belong. */
+struct set_rows {
+    int64_t study, space;
+};
 
 struct cs_store {
     sqlite3 *db;
@@ -25,6 +32,9 @@ struct cs_store {
     int use_fd;    /* says that the store is in use; -1 = none */
     bool is_shared;
     char problem[CS_ERR_TEXT_MAX];
+    char verdict_problem[2 * CS_ERR_TEXT_MAX];
+    struct cs__verdicts verdicts;
+    struct set_rows *sets; /* of cs_store_sets */
     struct cs_search_memory memory;
 };
 
@@ -87,46 +97,61 @@ static cs_status use_wal(struct cs_store *store, struct cs_err *err)
     return code == SQLITE_OK ? CS_OK : db_error(store, "cannot use", err);
 }
 
-/* Tables, and whose they are. Two processes may be at it at once: the first one to write wins. */
-static cs_status set_up(struct cs_store *store, int32_t version, struct cs_err *err)
+/* Is the store one of this build? One without a word about it is new. */
+static cs_status check_stamp(struct cs_store *store, const char *stamp, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    char stamp[160];
     char found[160];
-    char *sql = NULL;
-    char count[32];
-    make_stamp(version, stamp, sizeof stamp);
-    (void)sqlite3_busy_timeout(store->db, BUSY_MS);
-    CS_TRY(one_text(store,
-                    "SELECT count(*) FROM sqlite_master WHERE name NOT IN ('meta','studies','results') "
-                    "AND name NOT LIKE 'sqlite_%'",
-                    count, sizeof count, err));
-    if (strcmp(count, "0") != 0) {
-        st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){store->path, 0, 0},
-                        "is a database of something else: choose another file");
-        goto out;
+    CS_TRY(
+        one_text(store, "SELECT count(*) FROM sqlite_master WHERE name = 'meta'", found, sizeof found, err));
+    if (strcmp(found, "0") == 0) {
+        return CS_OK;
     }
-    CS_TRY(use_wal(store, err));
-    CS_TRY(run(store, "PRAGMA synchronous = NORMAL", "cannot use", err));
-    CS_TRY(run(store,
-               "BEGIN IMMEDIATE;"
-               "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
-               "CREATE TABLE IF NOT EXISTS studies(id INTEGER PRIMARY KEY, key TEXT UNIQUE, model TEXT, "
-               "platform TEXT);"
-               "CREATE TABLE IF NOT EXISTS results(study INTEGER, strategy TEXT, iteration_time_s REAL, "
-               "tokens_per_s REAL, peak_memory_bytes INTEGER, metrics BLOB, PRIMARY KEY(study, strategy)) "
-               "WITHOUT ROWID;",
-               "cannot make", err));
-    sql = sqlite3_mprintf("INSERT OR IGNORE INTO meta VALUES('version', %Q); COMMIT;", stamp);
-    st = run(store, sql ? sql : "", "cannot make", err);
-    sqlite3_free(sql);
-    CS_TRY(st);
     CS_TRY(one_text(store, "SELECT value FROM meta WHERE key = 'version'", found, sizeof found, err));
     if (strcmp(found, stamp) != 0) {
         st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){store->path, 0, 0},
                         "the store is of another version ('%s'; this is '%s'): choose another file", found,
                         stamp);
     }
+out:
+    return st;
+}
+
+/* Tables, and whose they are. Two processes may be at it at once: the first one to write wins. */
+static cs_status set_up(struct cs_store *store, int32_t version, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    char stamp[160];
+    char *sql = NULL;
+    char count[32];
+    make_stamp(version, stamp, sizeof stamp);
+    (void)sqlite3_busy_timeout(store->db, BUSY_MS);
+    CS_TRY(one_text(store,
+                    "SELECT count(*) FROM sqlite_master WHERE name NOT IN ('meta','studies','results',"
+                    "'spaces','verdicts') AND name NOT LIKE 'sqlite_%'",
+                    count, sizeof count, err));
+    if (strcmp(count, "0") != 0) {
+        st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){store->path, 0, 0},
+                        "is a database of something else: choose another file");
+        goto out;
+    }
+    CS_TRY(check_stamp(store, stamp, err)); /* before anything is written to another's */
+    CS_TRY(use_wal(store, err));
+    CS_TRY(run(store, "PRAGMA synchronous = NORMAL", "cannot use", err));
+    sql = sqlite3_mprintf(
+        "BEGIN IMMEDIATE;"
+        "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
+        "CREATE TABLE IF NOT EXISTS studies(id INTEGER PRIMARY KEY, key TEXT UNIQUE, model TEXT, "
+        "platform TEXT);"
+        "CREATE TABLE IF NOT EXISTS results(study INTEGER, strategy TEXT, iteration_time_s REAL, "
+        "tokens_per_s REAL, peak_memory_bytes INTEGER, metrics BLOB, PRIMARY KEY(study, strategy)) "
+        "WITHOUT ROWID;"
+        "%s INSERT OR IGNORE INTO meta VALUES('version', %Q); COMMIT;",
+        cs__verdicts_sql, stamp);
+    st = run(store, sql ? sql : "", "cannot make", err);
+    sqlite3_free(sql);
+    CS_TRY(st);
+    CS_TRY(check_stamp(store, stamp, err));
 out:
     return st;
 }
@@ -174,6 +199,31 @@ static void save(void *context, const struct cs_strategy *strategy, const struct
     (void)sqlite3_reset(store->put);
 }
 
+static void take_set(void *context, int32_t set)
+{
+    struct cs_store *store = context;
+    store->study = store->sets[set].study;
+    store->verdicts.space = store->sets[set].space;
+}
+
+static void refuse(void *context, int64_t candidate, const struct cs_strategy *strategy,
+                   enum cs_outcome outcome, const char *rule, const char *reason)
+{
+    struct cs_store *store = context;
+    cs__verdicts_add(&store->verdicts, candidate, strategy, outcome, rule, reason);
+}
+
+static void settle(void *context)
+{
+    struct cs_store *store = context;
+    cs__verdicts_write(&store->verdicts);
+    if (store->verdicts.problem[0] && !store->problem[0]) {
+        (void)snprintf(store->verdict_problem, sizeof store->verdict_problem,
+                       "%s: reasons of refused strategies are no longer stored: %s", store->path,
+                       store->verdicts.problem);
+    }
+}
+
 /* Note that the store is in use, and whether somebody else has noted it. The descriptor is closed after the
  * database: closing one takes the process's own locks off the file. */
 static void note_use(struct cs_store *store)
@@ -188,7 +238,7 @@ cs_status cs_store_open(struct cs_store **out, const char *path, int32_t version
     struct cs_store *store = cs_calloc(1, sizeof *store);
     store->path = cs_strdup(path);
     store->use_fd = -1;
-    store->memory = (struct cs_search_memory){store, lookup, save};
+    store->memory = (struct cs_search_memory){store, NULL, lookup, save, refuse, settle};
     if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK) {
         st = db_error(store, "cannot open", err);
         goto out;
@@ -198,7 +248,8 @@ cs_status cs_store_open(struct cs_store **out, const char *path, int32_t version
     if (sqlite3_prepare_v2(store->db, "SELECT metrics FROM results WHERE study = ? AND strategy = ?", -1,
                            &store->find, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(store->db, "INSERT OR REPLACE INTO results VALUES(?, ?, ?, ?, ?, ?)", -1,
-                           &store->put, NULL) != SQLITE_OK) {
+                           &store->put, NULL) != SQLITE_OK ||
+        !cs__verdicts_init(&store->verdicts, store->db)) {
         st = db_error(store, "cannot use", err);
         goto out;
     }
@@ -214,6 +265,8 @@ void cs_store_close(struct cs_store *store)
     if (!store) {
         return;
     }
+    cs__verdicts_release(&store->verdicts);
+    cs_free(store->sets);
     (void)sqlite3_finalize(store->find);
     (void)sqlite3_finalize(store->put);
     (void)sqlite3_close(store->db);
@@ -309,6 +362,52 @@ out:
     return st;
 }
 
+/* What decides, besides the study's own hash, why strategies of a space are refused. */
+static uint64_t hash_space(const struct cs_study *study, const struct cs_space *space)
+{
+    const struct cs_constraints *c = &study->constraints;
+    const double reals[] = {c->memory_margin, c->device_memory_bytes, c->cross_node_comm_frac,
+                            c->min_device_use_frac, c->min_memory_use_frac};
+    uint64_t hash = cs_search_hash(space, CS_HASH_SEED);
+    for (int32_t i = 0; i < CS_COUNT(reals); i++) {
+        hash = cs_hash_real(hash, reals[i]);
+    }
+    for (int32_t i = 0; i < c->n_rules; i++) {
+        hash = cs_hash_text(hash, c->rules[i].text);
+    }
+    return hash;
+}
+
+cs_status cs_store_space(struct cs_store *store, const struct cs_study *study, const struct cs_space *space,
+                         struct cs_err *err)
+{
+    char key[KEY_BYTES];
+    (void)snprintf(key, sizeof key, "%016" PRIx64, hash_space(study, space));
+    return cs__verdicts_space(&store->verdicts, store->study, key, space->n_candidates)
+               ? CS_OK
+               : db_error(store, "cannot write to", err);
+}
+
+cs_status cs_store_sets(struct cs_store *store, const struct cs_study *study, const struct cs_space *space,
+                        const struct cs_run_options *options, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    int32_t n = cs_study_n_algorithm_sets(study);
+    cs_free(store->sets);
+    store->sets = cs_calloc((size_t)n, sizeof *store->sets);
+    for (int32_t set = 0; set < n; set++) {
+        struct cs_run_options how = *options;
+        cs_study_algorithm_set(study, set, how.algorithm);
+        CS_TRY(cs_store_study(store, study, &how, err));
+        CS_TRY(cs_store_space(store, study, space, err));
+        store->sets[set] = (struct set_rows){store->study, store->verdicts.space};
+    }
+    store->memory.take_set = take_set;
+    take_set(store, 0);
+out:
+    return st;
+}
+
 const struct cs_search_memory *cs_store_memory(struct cs_store *store)
 {
     return &store->memory;
@@ -321,7 +420,8 @@ bool cs_store_is_shared(const struct cs_store *store)
 
 const char *cs_store_problem(const struct cs_store *store)
 {
-    return store->problem[0] ? store->problem : NULL;
+    const char *problem = store->problem[0] ? store->problem : store->verdict_problem;
+    return problem[0] ? problem : NULL;
 }
 
 int64_t cs_store_n_results(struct cs_store *store)

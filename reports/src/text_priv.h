@@ -5,6 +5,7 @@
 #ifndef CS_REPORTS_TEXT_PRIV_H
 #define CS_REPORTS_TEXT_PRIV_H
 
+#include "cs/reports/json.h"
 #include "cs/reports/table.h"
 
 enum cs__emphasis { CS__PLAIN, CS__STRONG, CS__WARNING };
@@ -19,6 +20,8 @@ char *cs__list_text(const struct cs_per_place *list, char *buf, size_t buf_bytes
 /** " all-reduce=ring": what the study's lists of algorithms are in a set (cs_study_algorithm_set); "" without
  *  lists; returns buf. */
 const char *cs__algorithms_text(const struct cs_study *study, int32_t set, char *buf, size_t buf_bytes);
+/** The same as an object, {"all-reduce": "ring"}. A new reference. */
+json_t *cs__algorithms_json(const struct cs_study *study, int32_t set);
 /** Write `text`, emphasised when `color`. */
 void cs__emphasise(FILE *out, bool color, enum cs__emphasis emphasis, const char *text);
 /** "warning: TEXT" on a line. */

@@ -45,7 +45,7 @@ cs_status cs__analytic(const struct cs_simulator *simulator, const struct cs_str
     struct cs_cost *cost = cs_cost_new(&study->model, &study->training, simulator->routes,
                                        &simulator->options, &CS_COST_SCALE_NONE);
     CS_TRY(cs__analytic_check(&simulator->options, err));
-    CS_TRY(cs_cost_prepare(cost, &strategy, 1, err));
+    CS_TRY(cs_cost_prepare(cost, &strategy, 1, NULL, err));
     cs_cost_estimate(cost, strategy, &estimate);
     if (!(estimate.time_s > 0) || estimate.is_coarse) {
         st = cs_err_set(err, CS_E_INPUT, CS_NOLOC,

@@ -216,11 +216,45 @@ static void pin_list(struct cs_study *study, struct cs_strategy *pinned, enum cs
     axis->choices[0] = (struct cs_list_choice){.list = *cs_key_list(pinned, list)};
 }
 
-/* Did --set give the key another value? Two words of one command line have no order. */
-static bool is_contradicted(const struct cs_axis *axis, int32_t value)
+static bool is_from_command_line(enum cs_axis_kind kind, struct cs_loc loc)
 {
-    return axis->kind == CS_AXIS_PINNED && axis->loc.file && strcmp(axis->loc.file, CS__COMMAND_LINE) == 0 &&
-           axis->values[0] != value;
+    return kind == CS_AXIS_PINNED && loc.file && strcmp(loc.file, CS__COMMAND_LINE) == 0;
+}
+
+static int32_t value_in(const char *text, const struct cs_strategy *parsed, int32_t key)
+{
+    return key == CS_KEY_OP && has_item(text, "op=dp") ? CS_VALUE_ALL_DP
+                                                       : cs_key_get(parsed, (enum cs_key)key);
+}
+
+cs_status cs_study_said_once(const struct cs_study *study, const char *text, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_strategy parsed;
+    uint32_t mask = 0;
+    cs_strategy_init(&parsed);
+    CS_TRY(cs_strategy_parse(text, CS__COMMAND_LINE_LOC, &parsed, &mask, err));
+    for (int32_t key = 0; key < CS_N_KEYS + CS_N_LISTS; key++) {
+        bool other = false;
+        if (key < CS_N_KEYS) {
+            const struct cs_axis *axis = &study->axes[key];
+            other = is_from_command_line(axis->kind, axis->loc) &&
+                    axis->values[0] != value_in(text, &parsed, key);
+        } else {
+            const struct cs_list_axis *axis = &study->lists[key - CS_N_KEYS];
+            const struct cs_per_place *list = cs_key_list(&parsed, (enum cs_list_key)(key - CS_N_KEYS));
+            other = is_from_command_line(axis->kind, axis->loc) &&
+                    (axis->choices[0].balanced || cs_per_place_compare(&axis->choices[0].list, list) != 0);
+        }
+        if (other && (mask & (UINT32_C(1) << key))) { /* two words of one command line have no order */
+            st = cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
+                            "--strategy and --set strategy.%s give '%s' two values: say it once",
+                            cs_strategy_keys[key], cs_strategy_keys[key]);
+            goto out;
+        }
+    }
+out:
+    return st;
 }
 
 cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *err)
@@ -239,21 +273,13 @@ cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *
             goto out;
         }
     }
+    CS_TRY(cs_study_said_once(study, text, err));
     for (int32_t key = 0; key < CS_N_KEYS; key++) {
         if (mask & (UINT32_C(1) << key)) {
             struct cs_axis *axis = &study->axes[key];
-            int32_t value = key == CS_KEY_OP && has_item(text, "op=dp")
-                                ? CS_VALUE_ALL_DP
-                                : cs_key_get(&pinned, (enum cs_key)key);
-            if (is_contradicted(axis, value)) {
-                st = cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
-                                "--strategy and --set strategy.%s give '%s' two values: say it once",
-                                cs_strategy_keys[key], cs_strategy_keys[key]);
-                goto out;
-            }
             *axis = (struct cs_axis){.kind = CS_AXIS_PINNED, .loc = CS__COMMAND_LINE_LOC, .n = 1};
             axis->values = CS_ARENA_NEW(&study->arena, int32_t, 1);
-            axis->values[0] = value;
+            axis->values[0] = value_in(text, &pinned, key);
         }
     }
     for (int32_t list = 0; list < CS_N_LISTS; list++) {

@@ -70,7 +70,7 @@ static double recomputed_frac(const struct cs_strategy *s)
 /* Names and switches as 0 or 1 of a coordinate each, sizes by their logarithm. */
 static void encode(const struct bayes *state, int64_t candidate, double x[CS__GAUSS_DIMS])
 {
-    const struct cs_strategy *s = &state->problem->space->candidates[candidate].strategy;
+    const struct cs_strategy *s = cs_problem_strategy(state->problem, candidate);
     int32_t at = 0;
     const int32_t sizes[] = {s->dp, s->mp, s->pp, s->op, s->micro_batch, s->vpp, s->ep, s->cp, s->seq_split};
     for (int32_t i = 0; i < CS__GAUSS_DIMS; i++) {
@@ -97,6 +97,7 @@ static void encode(const struct bayes *state, int64_t candidate, double x[CS__GA
     for (int32_t i = 0; i + 1 < CS_N_DIMS; i++) {
         x[at++] = 0.3 * (double)s->placement[i];
     }
+    x[at++] = 0.3 * cs_problem_set(state->problem, candidate); /* its error is a bit like its neighbours' */
     CS_ASSERT(at <= CS__GAUSS_DIMS);
 }
 
@@ -136,8 +137,8 @@ static void *create(const struct cs_search_problem *problem)
     state->scale = 1;
     cs_rng_init(&state->rng, problem->seed, 2);
     state->fit = cs_calloc((size_t)problem->n_fit + 1, sizeof *state->fit);
-    state->proposed = cs_calloc((size_t)problem->space->n_candidates + 1, sizeof *state->proposed);
-    for (int64_t i = 0; i < problem->space->n_candidates; i++) {
+    state->proposed = cs_calloc((size_t)problem->n_candidates + 1, sizeof *state->proposed);
+    for (int64_t i = 0; i < problem->n_candidates; i++) {
         if (problem->outlooks[i].fits) {
             list[state->n_fit++] = (struct guessed){guess_of(state, i), i};
         }

@@ -21,7 +21,7 @@ struct cs_cost *cs_cost_new(const struct cs_model *model, const struct cs_traini
     cost->platform = cs_routes_platform(routes);
     cost->options = options;
     cost->scale = *scale;
-    cost->reserved_bytes = (double)INFINITY;
+    cost->reserved_bytes = cost->limit_bytes = (double)INFINITY;
     for (int32_t i = 0; i < cost->platform->n_devices; i++) {
         cost->reserved_bytes = fmin(cost->reserved_bytes, cost->platform->devices[i].chip->reserved_bytes);
     }
@@ -34,9 +34,15 @@ const struct cs_run_options *cs_cost_options(const struct cs_cost *cost)
     return cost->options;
 }
 
-void cs_cost_watch(struct cs_cost *cost, const volatile bool *stop)
+void cs_cost_watch(struct cs_cost *cost, cs_watch_fn is_over, void *context)
 {
-    cost->stop = stop;
+    cost->is_over = is_over;
+    cost->watch_context = context;
+}
+
+void cs_cost_limit(struct cs_cost *cost, double peak_memory_bytes)
+{
+    cost->limit_bytes = peak_memory_bytes;
 }
 
 void cs_cost_free(struct cs_cost *cost)
@@ -51,7 +57,7 @@ void cs_cost_free(struct cs_cost *cost)
         cs_stages_cost_release(&cost->stages[i].stages);
     }
     struct cs__memo *memos[] = {&cost->plan_memo, &cost->stage_memo, &cost->layout_memo, &cost->group_memo,
-                                &cost->coll_memo, &cost->times_memo, &cost->trace_memo};
+                                &cost->coll_memo, &cost->times_memo, &cost->trace_memo,  &cost->collected};
     for (int32_t i = 0; i < CS_COUNT(memos); i++) {
         cs__memo_release(memos[i]);
     }
@@ -132,45 +138,52 @@ static void collect(struct cs_cost *cost, const struct cs_strategy *strategy, in
     cs_free(stages);
 }
 
+bool cs_cost_is_quick(const struct cs_cost *cost, const struct cs_strategy *strategy)
+{
+    return is_covered(cost, strategy);
+}
+
+/* Collect one strategy, unless another with the same parts was. */
+static void collect_once(struct cs_cost *cost, const struct cs_strategy *s)
+{
+    bool mixed = s->full_layers.n > 0 || s->selective_layers.n > 0;
+    if (!is_covered(cost, s)) {
+        struct cs_estimate ignored;
+        cs__cost_trace(cost, s, &ignored);
+        return;
+    }
+    const int64_t key[CS__MEMO_WORDS] = {cs__cost_plan(cost, s, s->recompute, 0), cs__cost_stage(cost, s),
+                                         cs__cost_layout(cost, s), mixed};
+    if (cs__memo_find(&cost->collected, key) < 0) {
+        int32_t *times = cs_calloc((size_t)s->pp * CS_N_RECOMPUTE, sizeof *times);
+        cs__memo_put(&cost->collected, key, 0);
+        collect(cost, s, times);
+        cs_free(times);
+    }
+}
+
 cs_status cs_cost_prepare(struct cs_cost *cost, const struct cs_strategy *const *strategies, int64_t n,
-                          struct cs_err *err)
+                          int64_t *n_prepared, struct cs_err *err)
 {
     cs_status st = CS_OK;
-    int32_t *times = NULL;
-    struct cs__memo done = {0};
     int32_t first_layout = cost->n_layouts;
+    int64_t at = 0;
     cost->collecting = true;
-    for (int64_t i = 0; i < n; i++) {
-        const struct cs_strategy *s = strategies[i];
-        if (cost->stop && *cost->stop) {
-            st = cs_err_set(err, CS_E_INTERRUPTED, CS_NOLOC, "interrupted");
-            goto out;
-        }
-        if (!is_covered(cost, s)) {
-            struct cs_estimate ignored;
-            cs__cost_trace(cost, s, &ignored);
-            continue;
-        }
-        cs_free(times);
-        times = cs_calloc((size_t)s->pp * CS_N_RECOMPUTE, sizeof *times);
-        bool mixed = s->full_layers.n > 0 || s->selective_layers.n > 0;
-        const int64_t key[CS__MEMO_WORDS] = {cs__cost_plan(cost, s, s->recompute, 0), cs__cost_stage(cost, s),
-                                             cs__cost_layout(cost, s), mixed};
-        if (cs__memo_find(&done, key) < 0) {
-            cs__memo_put(&done, key, 0);
-            collect(cost, s, times);
-        }
+    for (; at < n && !(cost->is_over && cost->is_over(cost->watch_context)); at++) {
+        collect_once(cost, strategies[at]);
     }
     cost->collecting = false;
     CS_TRY(cs_routes_need(cost->routes, cost->pairs, cost->n_pairs / 2, err));
     for (int32_t i = first_layout; i < cost->n_layouts; i++) {
         cs__cost_messages(cost, &cost->layouts[i]);
     }
+    if (n_prepared) {
+        *n_prepared = at;
+    } else if (at < n) {
+        st = cs_err_set(err, CS_E_INTERRUPTED, CS_NOLOC, "interrupted");
+    }
 out:
-    cost->collecting = false;
     cost->n_pairs = 0;
-    cs__memo_release(&done);
-    cs_free(times);
     return st;
 }
 

@@ -97,7 +97,7 @@ struct cs__trace_stage {
  * shared out. */
 struct cs__trace_part {
     struct cs_strategy strategy;
-    int32_t n_stages; /* 0 = its trace cannot be made */
+    int32_t n_stages; /* 0 = its trace cannot be made, or needs more than cs_cost_limit says */
     struct cs__trace_stage *stages;
     int64_t peak_bytes;
     double state_bytes;
@@ -111,12 +111,15 @@ struct cs_cost {
     const struct cs_run_options *options;
     struct cs_cost_scale scale;
     double reserved_bytes;
+    double limit_bytes; /* of cs_cost_limit */
     struct cs_arena arena;
-    const volatile bool *stop; /* may be NULL */
-    bool collecting;           /* cs_cost_prepare: collectives are only noted, routes are not known yet */
+    cs_watch_fn is_over; /* may be NULL */
+    void *watch_context;
+    bool collecting; /* cs_cost_prepare: collectives are only noted, routes are not known yet */
     int32_t *pairs;
     int64_t n_pairs, cap_pairs;
     struct cs__memo plan_memo, stage_memo, layout_memo, group_memo, coll_memo, times_memo, trace_memo;
+    struct cs__memo collected; /* what cs_cost_prepare has been through, by its parts */
     struct cs__plan_part *plans;
     int32_t n_plans, cap_plans;
     struct cs__stage_part *stages;

@@ -180,6 +180,23 @@ static void take_program(struct measured *m, int32_t rank, struct cs__trace_stag
     cs_free(number);
 }
 
+/* What the streams of a stage's rank have to do, for every stage. */
+static void measure_stages(struct cs_cost *cost, const struct cs_strategy *strategy,
+                           const struct cs_trace *trace, struct cs__trace_part *part)
+{
+    struct measured m;
+    part->n_stages = strategy->pp;
+    part->stages = cs_arena_calloc(&cost->arena, (size_t)part->n_stages, sizeof *part->stages);
+    measured_init(&m, cost, trace);
+    for (int32_t stage = 0; stage < part->n_stages; stage++) {
+        int32_t coord[CS_N_DIMS] = {[CS_DIM_PP] = stage};
+        int32_t rank = cs_strategy_rank(strategy, coord);
+        take_chip(&m, cost->platform->devices[rank].chip);
+        take_program(&m, rank, &part->stages[stage]);
+    }
+    measured_release(&m);
+}
+
 static struct cs__trace_part measure(struct cs_cost *cost, const struct cs_strategy *strategy)
 {
     struct cs__trace_part part = {.strategy = *strategy};
@@ -190,17 +207,9 @@ static struct cs__trace_part measure(struct cs_cost *cost, const struct cs_strat
     if (cs_trace_build(cost->model, cost->training, strategy, &trace, &ignored) == CS_OK) {
         cs_engine_memory(trace, cost->platform, &metrics);
         part.peak_bytes = metrics.peak_memory_bytes;
-        part.n_stages = strategy->pp;
-        part.stages = cs_arena_calloc(&cost->arena, (size_t)part.n_stages, sizeof *part.stages);
-        struct measured m;
-        measured_init(&m, cost, trace);
-        for (int32_t stage = 0; stage < part.n_stages; stage++) {
-            int32_t coord[CS_N_DIMS] = {[CS_DIM_PP] = stage};
-            int32_t rank = cs_strategy_rank(strategy, coord);
-            take_chip(&m, cost->platform->devices[rank].chip);
-            take_program(&m, rank, &part.stages[stage]);
+        if ((double)part.peak_bytes <= cost->limit_bytes) {
+            measure_stages(cost, strategy, trace, &part);
         }
-        measured_release(&m);
         for (int32_t i = 0; i < trace->n_programs; i++) {
             part.state_bytes = fmax(part.state_bytes, trace->programs[i].state_bytes);
         }
@@ -314,6 +323,11 @@ static struct work work_of(struct cs_cost *cost, const struct cs__trace_stage *s
 void cs__cost_trace(struct cs_cost *cost, const struct cs_strategy *strategy, struct cs_estimate *estimate)
 {
     const struct cs__trace_part part = *part_of(cost, strategy);
+    if (part.n_stages == 0) {
+        *estimate = (struct cs_estimate){
+            .peak_memory_bytes = part.peak_bytes, .state_bytes = part.state_bytes, .is_coarse = true};
+        return;
+    }
     int32_t layout = cs__cost_layout(cost, strategy);
     enum cs_schedule schedule = strategy->schedule;
     /* DualPipe begins at both ends; where gradients of weights have passes of their own, the last pass of a

@@ -17,7 +17,7 @@ static void *create(const struct cs_search_problem *problem)
 static int64_t next(void *context)
 {
     struct enumeration *state = context;
-    int64_t n = state->problem->space->n_candidates;
+    int64_t n = state->problem->n_candidates;
     while (state->at < n && !state->problem->outlooks[state->at].fits) {
         state->at++;
     }

@@ -43,8 +43,8 @@ static void *create(const struct cs_search_problem *problem)
     state->best_score = -(double)INFINITY;
     cs_rng_init(&state->rng, problem->seed, 1);
     state->fit = cs_calloc((size_t)problem->n_fit + 1, sizeof *state->fit);
-    state->proposed = cs_calloc((size_t)problem->space->n_candidates + 1, sizeof *state->proposed);
-    for (int64_t i = 0; i < problem->space->n_candidates; i++) {
+    state->proposed = cs_calloc((size_t)problem->n_candidates + 1, sizeof *state->proposed);
+    for (int64_t i = 0; i < problem->n_candidates; i++) {
         if (problem->outlooks[i].fits) {
             state->fit[state->n_fit++] = i;
         }
@@ -85,20 +85,24 @@ static int64_t random_fit(struct evolution *state)
 }
 
 /* The better of two of the better half. */
-static const struct cs_strategy *choose_parent(struct evolution *state)
+static int64_t choose_parent(struct evolution *state)
 {
     uint32_t half = (uint32_t)(state->n_breeding + 1) / 2;
     uint32_t a = cs_rng_below(&state->rng, half);
     uint32_t b = cs_rng_below(&state->rng, half);
-    return &state->problem->space->candidates[state->parents[a < b ? a : b].candidate].strategy;
+    return state->parents[a < b ? a : b].candidate;
 }
 
 /* Keys from either parent, and one or two from a stranger. dp follows from the others. */
 static int64_t breed(struct evolution *state)
 {
-    struct cs_strategy child = *choose_parent(state);
-    const struct cs_strategy *other = choose_parent(state);
-    const struct cs_strategy *stranger = &state->problem->space->candidates[random_fit(state)].strategy;
+    const struct cs_search_problem *problem = state->problem;
+    int64_t first = choose_parent(state);
+    int64_t second = choose_parent(state);
+    int64_t third = random_fit(state);
+    struct cs_strategy child = *cs_problem_strategy(problem, first);
+    const struct cs_strategy *other = cs_problem_strategy(problem, second);
+    const struct cs_strategy *stranger = cs_problem_strategy(problem, third);
     for (int32_t key = 0; key < CS_N_KEYS; key++) {
         uint32_t dice = cs_rng_below(&state->rng, CS_N_KEYS);
         const struct cs_strategy *from = dice < 2 ? stranger : dice % 2 == 0 ? other : &child;
@@ -114,7 +118,13 @@ static int64_t breed(struct evolution *state)
     child.dp = state->problem->study->platform.n_devices / rest;
     child.op = all_dp || child.op > child.dp ? child.dp : child.op;
     cs_strategy_canonicalise(&child);
-    return find(state, &child);
+    int64_t found = find(state, &child);
+    int32_t set = 0;
+    if (problem->n_sets > 1) { /* no dice where there is nothing to choose: results stay what they were */
+        uint32_t dice = cs_rng_below(&state->rng, 5);
+        set = cs_problem_set(problem, dice == 0 ? third : dice % 2 == 0 ? second : first);
+    }
+    return found < 0 ? -1 : found + set * problem->space->n_candidates;
 }
 
 static bool is_new(const struct evolution *state, int64_t candidate)

@@ -36,7 +36,7 @@ static void *create(const struct cs_search_problem *problem)
     struct exhaustive *state = cs_calloc(1, sizeof *state);
     state->problem = problem;
     state->leaves = cs_calloc((size_t)problem->n_fit + 1, sizeof *state->leaves);
-    for (int64_t i = 0; i < problem->space->n_candidates; i++) {
+    for (int64_t i = 0; i < problem->n_candidates; i++) {
         if (problem->outlooks[i].fits) {
             state->leaves[state->n++] = (struct leaf){problem->outlooks[i].bound_score, i};
         }

@@ -17,33 +17,64 @@ struct explainer {
     struct cs__known *known; /* every candidate that keeps the rules */
 };
 
-/* The one key in which two strategies differ, -1 when it is none or several. */
-static int32_t differing_key(const struct cs_strategy *a, const struct cs_strategy *b)
+/* The sets of algorithms that the winner has, and so the explanation. */
+static int32_t winners_set(const struct explainer *e)
 {
-    int32_t found = -1;
-    for (int32_t key = 0; key < CS_N_KEYS; key++) {
+    return e->result->ranking[0].algorithm_set;
+}
+
+/* More keys than one change takes along (op 1 makes zero 1, pp 1 the schedule and vpp). */
+#define KEYS_TOGETHER 4
+
+/* The keys in which two strategies differ, but those that follow from others, up to KEYS_TOGETHER + 1. */
+static int32_t differing_keys(const struct cs_strategy *a, const struct cs_strategy *b,
+                              int32_t keys[KEYS_TOGETHER + 1])
+{
+    int32_t n = 0;
+    for (int32_t key = 0; key < CS_N_KEYS && n <= KEYS_TOGETHER; key++) {
         bool same = cs_key_get(a, (enum cs_key)key) == cs_key_get(b, (enum cs_key)key);
         bool follows = key == CS_KEY_DP || (key == CS_KEY_OP && a->op == a->dp && b->op == b->dp);
-        if (same || follows) {
-            continue;
+        if (!same && !follows) {
+            keys[n++] = key;
         }
-        if (found >= 0) {
-            return -1;
-        }
-        found = key;
     }
-    for (int32_t list = 0; list < CS_N_LISTS; list++) {
+    for (int32_t list = 0; list < CS_N_LISTS && n <= KEYS_TOGETHER; list++) {
         const struct cs_per_place *x = cs_key_list_of(a, (enum cs_list_key)list);
         const struct cs_per_place *y = cs_key_list_of(b, (enum cs_list_key)list);
-        if (cs_per_place_compare(x, y) == 0) {
-            continue;
+        if (cs_per_place_compare(x, y) != 0) {
+            keys[n++] = CS_N_KEYS + list;
         }
-        if (found >= 0) {
-            return -1;
-        }
-        found = CS_N_KEYS + list;
     }
-    return found;
+    return n;
+}
+
+/* Does one strategy become the other when it takes this key from it? */
+static bool is_changed_by(const struct cs_strategy *from, const struct cs_strategy *to, int32_t key)
+{
+    struct cs_strategy changed = *from;
+    if (key >= CS_N_KEYS) {
+        return false;
+    }
+    cs_key_put(&changed, (enum cs_key)key, cs_key_get(to, (enum cs_key)key));
+    changed.dp = to->dp;
+    if (key != CS_KEY_OP && from->op == from->dp) {
+        changed.op = changed.dp;
+    }
+    cs_strategy_canonicalise(&changed);
+    return cs_strategy_equal(&changed, to);
+}
+
+/* The one key that was changed to come from a strategy to another, -1 when it takes several. */
+static int32_t changed_key(const struct cs_strategy *from, const struct cs_strategy *to)
+{
+    int32_t keys[KEYS_TOGETHER + 1];
+    int32_t n = differing_keys(from, to, keys);
+    for (int32_t i = 0; i < n && n > 1 && n <= KEYS_TOGETHER; i++) {
+        if (is_changed_by(from, to, keys[i])) {
+            return keys[i];
+        }
+    }
+    return n == 1 ? keys[0] : -1;
 }
 
 static int compare_neighbours(const void *a, const void *b)
@@ -97,7 +128,7 @@ static cs_status simulate_neighbours(struct explainer *e, struct cs_err *err)
             candidates[n++] = out->neighbours[i].candidate;
         }
     }
-    CS_TRY(cs__simulate_listed(evaluations, e->simulator, e->space, candidates, n, e->options, err));
+    CS_TRY(cs__simulate_listed(evaluations, e->simulator, e->space, candidates, NULL, n, e->options, err));
     for (int64_t i = 0; i < n; i++) {
         which[i]->outcome = evaluations[i].outcome;
         if (evaluations[i].simulated) {
@@ -119,8 +150,8 @@ static cs_status find_neighbours(struct explainer *e, struct cs_err *err)
     int64_t n = 0;
     for (int64_t i = 0; i < e->n_known; i++) {
         const struct cs__known *known = &e->known[i];
-        int32_t key = differing_key(e->winner, &e->space->candidates[known->candidate].strategy);
-        if (key >= 0) {
+        int32_t key = changed_key(e->winner, &e->space->candidates[known->candidate].strategy);
+        if (key >= 0 && known->set == winners_set(e)) {
             all[n++] = (struct cs_neighbour){
                 .candidate = known->candidate,
                 .key = key,
@@ -140,67 +171,107 @@ out:
     return st;
 }
 
+/* For cs_cost_watch. */
+static bool is_stopped(void *context)
+{
+    const struct explainer *e = context;
+    return e->options->stop && *e->options->stop;
+}
+
+/* Has the search looked at it, as far as it came? */
+static bool is_known(const struct explainer *e, int64_t candidate)
+{
+    return !e->space->candidates[candidate].rule &&
+           (!e->result->looked_at || e->result->looked_at[candidate]);
+}
+
 static cs_status prepare(const struct explainer *e, struct cs_cost *cost, struct cs_err *err)
 {
     const struct cs_strategy **list = cs_calloc((size_t)e->space->n_open + 1, sizeof *list);
     int64_t n = 0;
     for (int64_t i = 0; i < e->space->n_candidates; i++) {
-        if (!e->space->candidates[i].rule) {
+        if (is_known(e, i)) {
             list[n++] = &e->space->candidates[i].strategy;
         }
     }
-    cs_status st = cs_cost_prepare(cost, list, n, err);
+    cs_status st = cs_cost_prepare(cost, list, n, NULL, err);
     cs_free(list);
     return st;
 }
 
-/* What the closed form says of every candidate that keeps the rules. */
+/* What the closed form says of one candidate with one set. */
+static void take_known(struct explainer *e, struct cs_cost *cost, int64_t candidate, int32_t set,
+                       bool is_ranked)
+{
+    struct cs_estimate estimate;
+    cs_cost_estimate(cost, &e->space->candidates[candidate].strategy, &estimate);
+    struct cs_evaluation evaluation = {.metrics.peak_memory_bytes = estimate.peak_memory_bytes};
+    cs_evaluation_judge(&evaluation, e->study);
+    bool fits = evaluation.outcome == CS_OUTCOME_OK;
+    if (estimate.time_s > 0 || !fits) { /* of what does not fit the time need not be known */
+        e->known[e->n_known++] =
+            (struct cs__known){.candidate = candidate,
+                               .set = set,
+                               .time_s = estimate.time_s > 0 ? estimate.time_s : (double)NAN,
+                               .bound_s = estimate.bound_s,
+                               .memory_bytes = estimate.peak_memory_bytes,
+                               .outcome = fits ? CS_OUTCOME_OPEN : evaluation.outcome,
+                               .fits = fits,
+                               .is_proven = fits && (is_ranked || !cs_study_has_result_rules(e->study)),
+                               .is_coarse = estimate.is_coarse};
+    }
+}
+
+/* What the closed form says of every candidate that keeps the rules and that the search has looked at, with
+ * one set. */
+static cs_status find_known_with(struct explainer *e, struct cs_cost *cost, int32_t set, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    bool *is_ranked = cs_calloc((size_t)e->space->n_candidates + 1, sizeof *is_ranked);
+    for (int64_t i = 0; i < e->result->n_ranked; i++) {
+        const struct cs_ranked *r = &e->result->ranking[i];
+        is_ranked[r->candidate] = is_ranked[r->candidate] || r->algorithm_set == set;
+    }
+    cs_cost_watch(cost, is_stopped, e);
+    CS_TRY(prepare(e, cost, err)); /* quick where the search has done it */
+    for (int64_t i = 0; i < e->space->n_candidates; i++) {
+        if (is_known(e, i)) {
+            take_known(e, cost, i, set, is_ranked[i]);
+        }
+    }
+out:
+    cs_cost_watch(cost, NULL, NULL);
+    cs_free(is_ranked);
+    return st;
+}
+
 static cs_status find_known(struct explainer *e, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_cost *own = NULL;
-    struct cs_cost *cost = e->options->cost;
-    bool *is_ranked = cs_calloc((size_t)e->space->n_candidates + 1, sizeof *is_ranked);
-    for (int64_t i = 0; i < e->result->n_ranked; i++) {
-        is_ranked[e->result->ranking[i].candidate] = true;
+    struct cs_cost *const *costs = e->options->set_costs;
+    int32_t n_sets = costs ? cs_study_n_algorithm_sets(e->study) : 1;
+    e->known = cs_calloc((size_t)(n_sets * e->space->n_open) + 1, sizeof *e->known);
+    for (int32_t set = 0; set < n_sets && costs; set++) {
+        CS_TRY(find_known_with(e, costs[set], set, err));
     }
-    if (!cost) {
-        cost = own = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
-                                 &e->simulator->options, &CS_COST_SCALE_NONE);
-    }
-    CS_TRY(prepare(e, cost, err)); /* quick where the search has done it */
-    e->known = cs_calloc((size_t)e->space->n_open + 1, sizeof *e->known);
-    for (int64_t i = 0; i < e->space->n_candidates; i++) {
-        struct cs_estimate estimate;
-        if (e->space->candidates[i].rule) {
-            continue;
+    if (!costs) {
+        struct cs_cost *cost = e->options->cost;
+        if (!cost) {
+            cost = own = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
+                                     &e->simulator->options, &CS_COST_SCALE_NONE);
         }
-        cs_cost_estimate(cost, &e->space->candidates[i].strategy, &estimate);
-        if (estimate.time_s > 0) {
-            struct cs_evaluation evaluation = {.metrics.peak_memory_bytes = estimate.peak_memory_bytes};
-            cs_evaluation_judge(&evaluation, e->study);
-            bool fits = evaluation.outcome == CS_OUTCOME_OK;
-            e->known[e->n_known++] = (struct cs__known){
-                .candidate = i,
-                .time_s = estimate.time_s,
-                .bound_s = estimate.bound_s,
-                .memory_bytes = estimate.peak_memory_bytes,
-                .outcome = fits ? CS_OUTCOME_OPEN : evaluation.outcome,
-                .fits = fits,
-                .is_proven = fits && (is_ranked[i] || !cs_study_has_result_rules(e->study)),
-                .is_coarse = estimate.is_coarse};
-        }
+        CS_TRY(find_known_with(e, cost, winners_set(e), err));
     }
 out:
-    cs_free(is_ranked);
     cs_cost_free(own);
     return st;
 }
 
-/* Ranked by the closed form: what the study accepts. */
-static bool is_guessed(const struct cs__known *known)
+/* Ranked by the closed form: what the study accepts, with the winner's algorithms. */
+static bool is_guessed(const struct explainer *e, const struct cs__known *known)
 {
-    return known->is_proven && !known->is_coarse;
+    return known->is_proven && !known->is_coarse && known->set == winners_set(e);
 }
 
 /* Get ready to estimate what the closed form ranks, and the winner: of no other is the trace needed. */
@@ -210,11 +281,11 @@ static cs_status prepare_guessed(const struct explainer *e, struct cs_cost *cost
     int64_t n = 0;
     list[n++] = e->winner;
     for (int64_t i = 0; i < e->n_known; i++) {
-        if (is_guessed(&e->known[i])) {
+        if (is_guessed(e, &e->known[i])) {
             list[n++] = &e->space->candidates[e->known[i].candidate].strategy;
         }
     }
-    cs_status st = cs_cost_prepare(cost, list, n, err);
+    cs_status st = cs_cost_prepare(cost, list, n, NULL, err);
     cs_free(list);
     return st;
 }
@@ -232,6 +303,7 @@ static cs_status shake(struct explainer *e, const char *what, double factor,
     struct cs_estimate estimate;
     struct cs_cost *cost = cs_cost_new(&e->study->model, &e->study->training, e->simulator->routes,
                                        &e->simulator->options, scale);
+    cs_cost_watch(cost, is_stopped, e);
     CS_TRY(prepare_guessed(e, cost, err));
     cs_cost_estimate(cost, e->winner, &estimate);
     bool winner_is_coarse = estimate.is_coarse;
@@ -240,7 +312,7 @@ static cs_status shake(struct explainer *e, const char *what, double factor,
     *shaken = (struct cs_shaken){
         .what = what, .factor = factor, .rank = 1, .best = e->result->ranking[0].candidate};
     for (int64_t i = 0; i < e->n_known; i++) {
-        if (!is_guessed(&e->known[i])) {
+        if (!is_guessed(e, &e->known[i])) {
             continue;
         }
         cs_cost_estimate(cost, &e->space->candidates[e->known[i].candidate].strategy, &estimate);
@@ -311,7 +383,7 @@ static void choose_contenders(const struct explainer *e, int64_t contenders[CS_E
         for (int64_t i = 0; i < e->n_known && k >= e->result->n_ranked; i++) {
             const struct cs__known *known = &e->known[i];
             double score = guess_score(e, known->time_s, known->memory_bytes);
-            if (is_guessed(known) && score > best_score && !is_among(known->candidate, contenders, k)) {
+            if (is_guessed(e, known) && score > best_score && !is_among(known->candidate, contenders, k)) {
                 best_score = score;
                 contenders[k] = known->candidate;
             }

@@ -12,6 +12,7 @@
 /** What the closed form says of a candidate. */
 struct cs__known {
     int64_t candidate; /* index in the space */
+    int32_t set;       /* of collective algorithms */
     double time_s;     /* the guess */
     double bound_s;    /* no simulation takes less; 0 with jitter */
     int64_t memory_bytes;
@@ -25,13 +26,14 @@ struct cs__known {
 double cs__lost_frac(double score /* @unit of the objective */,
                      double best_score /* @unit of the objective */);
 
-/** Simulate candidates (n indices in the space) in worker processes; evaluations[i] is that of candidates[i],
+/** Simulate candidates (n indices in the space) with sets of collective algorithms (sets[i]; NULL: as the
+ * simulator runs) in worker processes; evaluations[i] is that of candidates[i],
  * failed where there is none. Errors: those of cs_pool_run. */
 CS_MUST_CHECK cs_status cs__simulate_listed(struct cs_evaluation *evaluations,
                                             const struct cs_simulator *simulator,
                                             const struct cs_space *space, const int64_t *candidates,
-                                            int64_t n, const struct cs_explain_options *options,
-                                            struct cs_err *err);
+                                            const int32_t *sets, int64_t n,
+                                            const struct cs_explain_options *options, struct cs_err *err);
 
 /** Find the front: fills n_front, front, n_front_simulated and front_is_whole, to be freed by
  * cs_explanation_release. Errors: those of cs_pool_run; then nothing is filled in. */

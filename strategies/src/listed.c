@@ -9,6 +9,7 @@ struct listed {
     const struct cs_simulator *simulator;
     const struct cs_space *space;
     const int64_t *candidates;
+    const int32_t *sets; /* NULL = none */
     int64_t n, at;
     struct cs_evaluation *evaluations;
 };
@@ -16,8 +17,11 @@ struct listed {
 static cs_status job(void *context, int64_t job, void *record, struct cs_err *err)
 {
     struct listed *l = context;
-    return cs_simulator_evaluate(l->simulator, &l->space->candidates[l->candidates[job]].strategy, record,
-                                 err);
+    struct cs_simulator simulator = *l->simulator;
+    if (l->sets) {
+        cs_study_algorithm_set(simulator.study, l->sets[job], simulator.options.algorithm);
+    }
+    return cs_simulator_evaluate(&simulator, &l->space->candidates[l->candidates[job]].strategy, record, err);
 }
 
 static int64_t next(void *context)
@@ -38,10 +42,10 @@ static bool done(void *context, int64_t job, enum cs_job_end end, const void *re
 }
 
 cs_status cs__simulate_listed(struct cs_evaluation *evaluations, const struct cs_simulator *simulator,
-                              const struct cs_space *space, const int64_t *candidates, int64_t n,
-                              const struct cs_explain_options *options, struct cs_err *err)
+                              const struct cs_space *space, const int64_t *candidates, const int32_t *sets,
+                              int64_t n, const struct cs_explain_options *options, struct cs_err *err)
 {
-    struct listed l = {simulator, space, candidates, n, 0, evaluations};
+    struct listed l = {simulator, space, candidates, sets, n, 0, evaluations};
     const struct cs_pool_options pool = {.n_workers = options->n_workers,
                                          .record_bytes = sizeof *evaluations,
                                          .job_limit_s = simulator->study->search.candidate_limit_s,

@@ -58,16 +58,18 @@ static cs_status settle(struct front *f, const struct cs_simulator *simulator, c
 {
     cs_status st = CS_OK;
     int64_t *candidates = cs_calloc((size_t)f->n_on + 1, sizeof *candidates);
+    int32_t *sets = cs_calloc((size_t)f->n_on + 1, sizeof *sets);
     struct cs_front_point **points = cs_calloc((size_t)f->n_on + 1, sizeof *points);
     struct cs_evaluation *evaluations = cs_calloc((size_t)f->n_on + 1, sizeof *evaluations);
     *n = 0;
     for (int64_t i = 0; i < f->n_on && *n < most; i++) {
         if (!f->on[i]->simulated) {
             points[*n] = f->on[i];
+            sets[*n] = f->on[i]->algorithm_set;
             candidates[(*n)++] = f->on[i]->candidate;
         }
     }
-    CS_TRY(cs__simulate_listed(evaluations, simulator, space, candidates, *n, options, err));
+    CS_TRY(cs__simulate_listed(evaluations, simulator, space, candidates, sets, *n, options, err));
     for (int64_t i = 0; i < *n; i++) {
         bool is_ok = evaluations[i].outcome == CS_OUTCOME_OK;
         points[i]->simulated = true;
@@ -76,6 +78,7 @@ static cs_status settle(struct front *f, const struct cs_simulator *simulator, c
     }
 out:
     cs_free(candidates);
+    cs_free(sets);
     cs_free(points);
     cs_free(evaluations);
     return st;
@@ -83,19 +86,18 @@ out:
 
 /* What the search has simulated, and the bounds of what it has left out. */
 static void gather(struct front *f, const struct cs_space *space, const struct cs_search_result *result,
-                   const struct cs__known *known, int64_t n_known)
+                   const struct cs__known *known, int64_t n_known, int32_t n_sets)
 {
-    bool *is_ranked = cs_calloc((size_t)space->n_candidates + 1, sizeof *is_ranked);
-    int32_t set = result->ranking[0].algorithm_set;
+    bool *is_ranked = cs_calloc((size_t)(n_sets * space->n_candidates) + 1, sizeof *is_ranked);
     for (int64_t i = 0; i < result->n_ranked; i++) {
         const struct cs_ranked *r = &result->ranking[i];
         f->points[f->n++] = (struct cs_front_point){r->candidate, r->algorithm_set, r->metrics.iteration_s,
                                                     r->metrics.peak_memory_bytes, true};
-        is_ranked[r->candidate] = is_ranked[r->candidate] || r->algorithm_set == set;
+        is_ranked[r->algorithm_set * space->n_candidates + r->candidate] = true;
     }
     for (int64_t i = 0; i < n_known && result->complete; i++) {
-        if (known[i].fits && !is_ranked[known[i].candidate]) {
-            f->points[f->n++] = (struct cs_front_point){known[i].candidate, set, known[i].bound_s,
+        if (known[i].fits && !is_ranked[known[i].set * space->n_candidates + known[i].candidate]) {
+            f->points[f->n++] = (struct cs_front_point){known[i].candidate, known[i].set, known[i].bound_s,
                                                         known[i].memory_bytes, false};
         }
     }
@@ -113,7 +115,7 @@ cs_status cs__pareto(struct cs_explanation *out, const struct cs_space *space,
     int64_t n = 1;
     f.points = cs_calloc((size_t)(result->n_ranked + n_known) + 1, sizeof *f.points);
     f.on = cs_calloc((size_t)(result->n_ranked + n_known) + 1, sizeof *f.on);
-    gather(&f, space, result, known, n_known);
+    gather(&f, space, result, known, n_known, cs_study_n_algorithm_sets(simulator->study));
     find_front(&f);
     while (n > 0 && n_left > 0) {
         CS_TRY(settle(&f, simulator, space, options, n_left, &n, err));
@@ -121,9 +123,11 @@ cs_status cs__pareto(struct cs_explanation *out, const struct cs_space *space,
         out->n_front_simulated += n;
         find_front(&f);
     }
-    out->front_is_whole = result->complete && cs_study_n_algorithm_sets(simulator->study) == 1;
+    int32_t n_sets = cs_study_n_algorithm_sets(simulator->study);
+    out->front_is_whole = result->complete && (n_sets == 1 || options->set_costs);
     out->front = cs_calloc((size_t)f.n_on + 1, sizeof *out->front);
     for (int64_t i = 0; i < f.n_on; i++) {
+        out->front_is_whole = out->front_is_whole && f.on[i]->simulated;
         out->front[out->n_front++] = *f.on[i];
     }
 out:

@@ -48,7 +48,8 @@ static uint64_t hash_search(uint64_t hash, const struct cs_study *study)
         hash = cs_hash_mix(hash, (uint64_t)axis->kind);
         for (int32_t i = 0; i < axis->n; i++) {
             hash = cs_hash_mix(hash, axis->choices[i].balanced);
-            hash = cs_hash_bytes(hash, axis->choices[i].list.at, axis->choices[i].list.n);
+            hash = cs_hash_bytes(hash, axis->choices[i].list.at,
+                                 axis->choices[i].list.n * sizeof axis->choices[i].list.at[0]);
         }
     }
     hash = cs_hash_text(hash, search->algorithm);

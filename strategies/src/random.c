@@ -15,7 +15,7 @@ static void *create(const struct cs_search_problem *problem)
     struct cs_rng rng;
     cs_rng_init(&rng, problem->seed, 0);
     state->order = cs_calloc((size_t)problem->n_fit + 1, sizeof *state->order);
-    for (int64_t i = 0; i < problem->space->n_candidates; i++) {
+    for (int64_t i = 0; i < problem->n_candidates; i++) {
         if (problem->outlooks[i].fits) {
             state->order[state->n++] = i;
         }

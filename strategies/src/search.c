@@ -1,7 +1,7 @@
 #include "cs/strategies/search.h"
 
 #include "analytic_priv.h"
-#include "searchers_priv.h"
+#include "search_priv.h"
 
 #include "cs/base/text.h"
 #include "cs/pool/pool.h"
@@ -13,45 +13,18 @@
 #include <string.h>
 #include <time.h>
 
-/* Of a time limit, what simulations get even where looking at the space has taken it all. */
-#define LEAST_SHARE_OF_TIME 0.1
 /* A limit of 0 would be none. */
 #define LEAST_TIME_S 1e-6
 
-/* A proposal on its way: results are booked in the order of proposals. */
-struct flight {
-    int64_t candidate;
-    bool landed;
-    bool remembered; /* from the memory of an earlier search */
-    struct cs_evaluation evaluation;
-};
-
-struct search {
-    const struct cs_study *study;
-    const struct cs_space *space;
-    const struct cs_search_options *options;
-    struct cs_search_result *result;
-    void *algorithm;                   /* its state */
-    struct cs_evaluation **family_oom; /* per family: the verdict when its model state alone does not fit */
-    double started_s;
-    int64_t ranked_cap;
-    int32_t reasons_cap;
-    int64_t best; /* index in result->ranking, -1 = none */
-    struct cs_outlook *outlooks;
-    struct flight *flights; /* proposals that are not booked; from first_flight on */
-    int64_t n_flights, cap_flights, first_flight;
-    bool ended_by_limit; /* of simulations */
-};
-
-static double now_s(void)
+double cs__now_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void count_reason(struct search *search, int64_t candidate, enum cs_outcome outcome, const char *rule,
-                         const char *text, int64_t n)
+static void count_reason(struct cs__search *search, int64_t candidate, enum cs_outcome outcome,
+                         const char *rule, const char *text, int64_t n)
 {
     struct cs_search_result *result = search->result;
     struct cs_reason *reason = NULL;
@@ -73,15 +46,16 @@ static void count_reason(struct search *search, int64_t candidate, enum cs_outco
     }
 }
 
-static double score_of(const struct search *search, const struct cs_metrics *metrics)
+double cs__search_score(const struct cs__search *search, const struct cs_metrics *metrics)
 {
     return cs_objective_score(search->result->objective, metrics, search->study);
 }
 
-static double rank(struct search *search, int64_t candidate, const struct cs_metrics *metrics)
+static double rank(struct cs__search *search, int64_t entry, const struct cs_metrics *metrics)
 {
     struct cs_search_result *result = search->result;
-    struct cs_ranked ranked = {candidate, score_of(search, metrics), *metrics, 0};
+    struct cs_ranked ranked = {cs__entry_candidate(search, entry), cs__search_score(search, metrics),
+                               *metrics, cs__entry_set(search, entry)};
     CS_GROW(result->ranking, result->n_ranked, search->ranked_cap);
     result->ranking[result->n_ranked] = ranked;
     if (search->best < 0 || cs__ranked_compare(&ranked, &result->ranking[search->best]) < 0) {
@@ -91,7 +65,7 @@ static double rank(struct search *search, int64_t candidate, const struct cs_met
     return ranked.score;
 }
 
-static void show_progress(const struct search *search)
+void cs__search_show(const struct cs__search *search)
 {
     const struct cs_search_result *result = search->result;
     if (!search->options->progress) {
@@ -99,20 +73,49 @@ static void show_progress(const struct search *search)
     }
     const struct cs_ranked *best = search->best >= 0 ? &result->ranking[search->best] : NULL;
     struct cs_search_progress progress = {
-        .n_open = search->space->n_open,
-        .n_done = search->space->n_open - result->n_open,
+        .n_open = search->n_sets * search->space->n_open,
+        .n_done = search->n_sets * search->space->n_open - result->n_open,
         .n_simulated = result->n_simulated,
         .n_oom = result->n_oom,
         .n_failed = result->n_failed,
-        .elapsed_s = now_s() - search->started_s,
+        .elapsed_s = cs__now_s() - search->started_s,
         .best = best ? &best->metrics : NULL,
         .best_strategy = best ? &search->space->candidates[best->candidate].strategy : NULL,
     };
     search->options->progress(search->options->progress_context, &progress);
 }
 
-/* Count a verdict. Returns the score, NaN unless it is ok. */
-static double count_verdict(struct search *search, int64_t candidate, const struct cs_evaluation *evaluation)
+/* The memory of results, made to speak of an entry's set; NULL = there is none. */
+static const struct cs_search_memory *memory_of(const struct cs__search *search, int64_t entry)
+{
+    const struct cs_search_memory *memory = search->options->memory;
+    if (memory && memory->take_set) {
+        memory->take_set(memory->context, cs__entry_set(search, entry));
+    }
+    return memory;
+}
+
+/* Whoever keeps results keeps the reasons too. */
+static void note_refusal(const struct cs__search *search, int64_t entry, enum cs_outcome outcome,
+                         const char *rule, const char *reason)
+{
+    const struct cs_search_memory *memory = search->options->memory;
+    if (memory && memory->refuse) {
+        memory_of(search, entry)
+            ->refuse(memory->context, cs__entry_candidate(search, entry), cs__entry_strategy(search, entry),
+                     outcome, rule, reason);
+    }
+}
+
+void cs__search_settle(const struct cs__search *search)
+{
+    const struct cs_search_memory *memory = search->options->memory;
+    if (memory && memory->settle) {
+        memory->settle(memory->context);
+    }
+}
+
+double cs__search_count(struct cs__search *search, int64_t entry, const struct cs_evaluation *evaluation)
 {
     struct cs_search_result *result = search->result;
     double score = (double)NAN;
@@ -120,7 +123,7 @@ static double count_verdict(struct search *search, int64_t candidate, const stru
     result->n_simulated += evaluation->simulated ? 1 : 0;
     switch (evaluation->outcome) {
     case CS_OUTCOME_OK:
-        score = rank(search, candidate, &evaluation->metrics);
+        score = rank(search, entry, &evaluation->metrics);
         break;
     case CS_OUTCOME_OOM:
         result->n_oom++;
@@ -136,35 +139,42 @@ static double count_verdict(struct search *search, int64_t candidate, const stru
         CS_ASSERT(false && "an evaluation has an outcome");
     }
     if (evaluation->outcome != CS_OUTCOME_OK) {
-        count_reason(search, candidate, evaluation->outcome, evaluation->rule, evaluation->reason, 1);
+        count_reason(search, cs__entry_candidate(search, entry), evaluation->outcome, evaluation->rule,
+                     evaluation->reason, 1);
+        note_refusal(search, entry, evaluation->outcome, evaluation->rule, evaluation->reason);
     }
     return score;
 }
 
 /* Book one proposal. */
-static void book(struct search *search, const struct flight *flight)
+static void book(struct cs__search *search, const struct cs__flight *flight)
 {
     struct cs_search_result *result = search->result;
-    if (result->algorithm->obsolete && result->algorithm->obsolete(search->algorithm, flight->candidate)) {
+    const struct cs_searcher *searcher = search->searcher;
+    search->is_booked[flight->candidate] = true;
+    if (searcher->obsolete && searcher->obsolete(search->algorithm, flight->candidate)) {
         result->n_open--;
         result->n_pruned++;
         return;
     }
     result->n_remembered += flight->remembered ? 1 : 0;
-    double score = count_verdict(search, flight->candidate, &flight->evaluation);
-    if (result->algorithm->tell) {
-        result->algorithm->tell(search->algorithm, flight->candidate, &flight->evaluation, score);
+    double score = cs__search_count(search, flight->candidate, &flight->evaluation);
+    if (searcher->tell) {
+        searcher->tell(search->algorithm, flight->candidate, &flight->evaluation, score);
     }
-    show_progress(search);
+    if (flight->evaluation.outcome != CS_OUTCOME_OK) {
+        cs__search_settle(search);
+    }
+    cs__search_show(search);
 }
 
 /* Book what has landed, in order. With `all` what is still in the air is passed over: the search was cut
  * short. */
-static void book_landed(struct search *search, bool all)
+static void book_landed(struct cs__search *search, bool all)
 {
     while (search->first_flight < search->n_flights &&
            (search->flights[search->first_flight].landed || all)) {
-        struct flight flight = search->flights[search->first_flight++];
+        struct cs__flight flight = search->flights[search->first_flight++];
         if (flight.landed) {
             book(search, &flight);
         }
@@ -175,10 +185,10 @@ static void book_landed(struct search *search, bool all)
 }
 
 /* A new proposal. */
-static struct flight *take_off(struct search *search, int64_t candidate)
+static struct cs__flight *take_off(struct cs__search *search, int64_t candidate)
 {
     CS_GROW(search->flights, search->n_flights, search->cap_flights);
-    struct flight *flight = &search->flights[search->n_flights++];
+    struct cs__flight *flight = &search->flights[search->n_flights++];
     memset(flight, 0, sizeof *flight);
     flight->candidate = candidate;
     return flight;
@@ -187,16 +197,19 @@ static struct flight *take_off(struct search *search, int64_t candidate)
 /* In the worker. */
 static cs_status evaluate_job(void *context, int64_t job, void *record, struct cs_err *err)
 {
-    struct search *search = context;
-    return search->options->evaluate(search->options->evaluate_context,
-                                     &search->space->candidates[job].strategy, record, err);
+    struct cs__search *search = context;
+    const struct cs_search_options *options = search->options;
+    if (options->take_set) {
+        options->take_set(options->evaluate_context, cs__entry_set(search, job));
+    }
+    return options->evaluate(options->evaluate_context, cs__entry_strategy(search, job), record, err);
 }
 
 /* What is known of a candidate without simulating it; false when nothing is. */
-static bool is_known(struct search *search, int64_t candidate, struct flight *flight)
+static bool is_known(struct cs__search *search, int64_t entry, struct cs__flight *flight)
 {
-    const struct cs_search_memory *memory = search->options->memory;
-    const struct cs_candidate *c = &search->space->candidates[candidate];
+    const struct cs_search_memory *memory = memory_of(search, entry);
+    const struct cs_candidate *c = &search->space->candidates[cs__entry_candidate(search, entry)];
     const struct cs_evaluation *family = search->family_oom[c->family];
     if (family) { /* its siblings' model state alone did not fit */
         flight->evaluation = *family;
@@ -212,18 +225,18 @@ static bool is_known(struct search *search, int64_t candidate, struct flight *fl
 
 static int64_t next_job(void *context)
 {
-    struct search *search = context;
+    struct cs__search *search = context;
     int64_t limit = search->study->search.simulation_limit;
     for (;;) {
-        if (limit > 0 && search->options->n_spent + search->result->n_asked >= limit) {
+        if (limit > 0 && search->result->n_asked >= limit) {
             search->ended_by_limit = true;
             return -1;
         }
-        int64_t candidate = search->result->algorithm->next(search->algorithm);
+        int64_t candidate = search->searcher->next(search->algorithm);
         if (candidate < 0) {
             return candidate == CS_SEARCH_LATER ? CS_JOB_LATER : -1;
         }
-        struct flight *flight = take_off(search, candidate);
+        struct cs__flight *flight = take_off(search, candidate);
         if (!is_known(search, candidate, flight)) {
             search->result->n_asked++;
             return candidate;
@@ -236,7 +249,7 @@ static int64_t next_job(void *context)
 }
 
 /* What a job that did not report comes to. */
-static void fill_failure(const struct search *search, int64_t job, enum cs_job_end end,
+static void fill_failure(const struct cs__search *search, int64_t job, enum cs_job_end end,
                          const struct cs_err *err, struct cs_evaluation *evaluation)
 {
     static const char *const rules[] = {
@@ -246,9 +259,8 @@ static void fill_failure(const struct search *search, int64_t job, enum cs_job_e
     memset(evaluation, 0, sizeof *evaluation);
     evaluation->outcome = CS_OUTCOME_FAILED;
     cs_err_format(err, text, sizeof text);
-    (void)cs_strategy_format(&search->space->candidates[job].strategy, strategy, sizeof strategy);
-    bool refused =
-        end == CS_JOB_FAILED && err->code == CS_E_INPUT && cs_study_n_algorithm_sets(search->study) > 1;
+    (void)cs_strategy_format(cs__entry_strategy(search, job), strategy, sizeof strategy);
+    bool refused = end == CS_JOB_FAILED && err->code == CS_E_INPUT && search->n_sets > 1;
     if (refused) { /* one of the study's algorithms is none for this strategy's groups: another is */
         evaluation->outcome = CS_OUTCOME_REJECTED;
     }
@@ -260,10 +272,10 @@ static void fill_failure(const struct search *search, int64_t job, enum cs_job_e
 static bool job_done(void *context, int64_t job, enum cs_job_end end, const void *record,
                      const struct cs_err *err)
 {
-    struct search *search = context;
-    const struct cs_search_memory *memory = search->options->memory;
-    const struct cs_candidate *candidate = &search->space->candidates[job];
-    struct flight *flight = &search->flights[search->first_flight];
+    struct cs__search *search = context;
+    const struct cs_search_memory *memory = memory_of(search, job);
+    const struct cs_candidate *candidate = &search->space->candidates[cs__entry_candidate(search, job)];
+    struct cs__flight *flight = &search->flights[search->first_flight];
     while (flight->candidate != job) {
         flight++;
     }
@@ -300,119 +312,55 @@ static int compare_reasons(const void *a, const void *b)
 }
 
 /* The search begins with the verdicts of the rules. */
-static void begin(struct search *search)
+static void begin(struct cs__search *search)
 {
     const struct cs_space *space = search->space;
     struct cs_search_result *result = search->result;
-    result->n_candidates = space->n_candidates;
-    result->n_open = space->n_open;
-    result->n_rejected = space->n_candidates - space->n_open;
-    result->n_fit = -1;
+    result->n_candidates = search->n_entries;
+    result->n_open = search->n_sets * space->n_open;
+    result->n_rejected = search->n_entries - search->n_sets * space->n_open;
+    result->n_fit = result->n_looked = -1;
     for (int32_t i = 0; i < space->n_rules; i++) {
         const struct cs_rule_count *rule = &space->rules[i];
-        count_reason(search, rule->first, CS_OUTCOME_REJECTED, rule->rule, rule->example, rule->n);
+        count_reason(search, rule->first, CS_OUTCOME_REJECTED, rule->rule, rule->example,
+                     search->n_sets * rule->n);
     }
-}
-
-/* The closed form is all there will be. */
-static void take_estimate(struct search *search, int64_t candidate, const struct cs_estimate *estimate)
-{
-    struct cs_evaluation evaluation;
-    memset(&evaluation, 0, sizeof evaluation);
-    evaluation.outcome = CS_OUTCOME_OK;
-    evaluation.estimated = true;
-    if (estimate->is_coarse || !(estimate->time_s > 0)) {
-        char strategy[CS_REASON_MAX / 2];
-        evaluation.outcome = CS_OUTCOME_FAILED;
-        (void)snprintf(evaluation.rule, sizeof evaluation.rule, "no-closed-form");
-        (void)snprintf(
-            evaluation.reason, sizeof evaluation.reason, "%s: only a simulation says what it takes",
-            cs_strategy_format(&search->space->candidates[candidate].strategy, strategy, sizeof strategy));
-    } else {
-        cs__metrics_hope(&evaluation.metrics, search->study, estimate->time_s, estimate->peak_memory_bytes);
-    }
-    (void)count_verdict(search, candidate, &evaluation);
-}
-
-/* Look at one candidate through the closed form; what does not fit is booked at once. */
-static void look(struct search *search, int64_t candidate)
-{
-    struct cs_outlook *outlook = &search->outlooks[candidate];
-    struct cs_estimate estimate;
-    struct cs_evaluation evaluation;
-    memset(&evaluation, 0, sizeof evaluation);
-    cs_cost_estimate(search->options->cost, &search->space->candidates[candidate].strategy, &estimate);
-    evaluation.metrics.peak_memory_bytes = estimate.peak_memory_bytes;
-    cs_evaluation_judge(&evaluation, search->study);
-    if (evaluation.outcome != CS_OUTCOME_OK) {
-        outlook->fits = false;
-        (void)count_verdict(search, candidate, &evaluation);
-        return;
-    }
-    if (search->options->mode == CS_SEARCH_LOOKS) {
-        return;
-    }
-    if (search->options->mode == CS_SEARCH_ANALYTIC) {
-        take_estimate(search, candidate, &estimate);
-        return;
-    }
-    outlook->coarse = estimate.is_coarse;
-    if (estimate.time_s > 0) {
-        struct cs_metrics metrics;
-        cs__metrics_hope(&metrics, search->study, estimate.time_s, estimate.peak_memory_bytes);
-        outlook->guess_score = score_of(search, &metrics);
-        if (estimate.bound_s > 0) {
-            cs__metrics_hope(&metrics, search->study, estimate.bound_s, estimate.peak_memory_bytes);
-            outlook->bound_score = score_of(search, &metrics);
+    for (int64_t i = 0; i < search->n_entries && search->options->memory; i++) {
+        char why[CS_WHY_MAX];
+        const struct cs_candidate *candidate = &space->candidates[cs__entry_candidate(search, i)];
+        if (candidate->rule) {
+            note_refusal(search, i, CS_OUTCOME_REJECTED, candidate->rule,
+                         cs_space_why(candidate, search->study, why, sizeof why));
         }
     }
+    cs__search_settle(search);
 }
 
-/* What is known before the first simulation. */
-static cs_status look_ahead(struct search *search, struct cs_search_problem *problem, struct cs_err *err)
+/* See cs_search_result. */
+static double gap_frac(const struct cs__search *search)
 {
-    cs_status st = CS_OK;
-    const struct cs_space *space = search->space;
-    const struct cs_strategy **list = NULL;
-    int64_t n = 0;
-    search->outlooks = cs_calloc((size_t)space->n_candidates + 1, sizeof *search->outlooks);
-    for (int64_t i = 0; i < space->n_candidates; i++) {
-        search->outlooks[i] =
-            (struct cs_outlook){!space->candidates[i].rule, (double)INFINITY, (double)NAN, false};
+    const struct cs_search_result *result = search->result;
+    if (search->best < 0 || result->n_looked < 0 || result->analytic) {
+        return (double)NAN;
     }
-    if (search->options->cost) {
-        list = cs_calloc((size_t)space->n_open + 1, sizeof *list);
-        for (int64_t i = 0; i < space->n_candidates; i++) {
-            if (!space->candidates[i].rule) {
-                list[n++] = &space->candidates[i].strategy;
-            }
+    double best_score = result->ranking[search->best].score;
+    double bound_score = best_score;
+    for (int64_t i = 0; i < search->n_entries; i++) {
+        if (search->outlooks[i].fits && !search->is_booked[i]) {
+            bound_score = fmax(bound_score, search->outlooks[i].bound_score);
         }
-        cs_cost_watch(search->options->cost, search->options->stop);
-        CS_TRY(cs_cost_prepare(search->options->cost, list, n, err));
     }
-    for (int64_t i = 0; i < space->n_candidates; i++) {
-        if (search->options->cost && search->outlooks[i].fits) {
-            look(search, i);
-        }
-        problem->n_fit += search->outlooks[i].fits ? 1 : 0;
-    }
-    search->result->n_fit = search->options->cost ? problem->n_fit : -1;
-    problem->outlooks = search->outlooks;
-out:
-    if (search->options->cost) {
-        cs_cost_watch(search->options->cost, NULL);
-    }
-    cs_free(list);
-    return st;
+    return isinf(bound_score) ? (double)NAN : (bound_score - best_score) / fabs(best_score);
 }
 
-static void finish(struct search *search)
+static void finish(struct cs__search *search)
 {
     struct cs_search_result *result = search->result;
     book_landed(search, true);
     if (result->end == CS_SEARCH_FINISHED && search->ended_by_limit) {
         result->end = CS_SEARCH_SIMULATION_LIMIT;
     }
+    result->gap_frac = gap_frac(search);
     bool proves = result->algorithm->proves && result->end == CS_SEARCH_FINISHED && !result->analytic;
     result->complete = proves && result->n_failed == 0;
     if (proves) {
@@ -425,19 +373,20 @@ static void finish(struct search *search)
     if (result->n_reasons > 0) {
         qsort(result->reasons, (size_t)result->n_reasons, sizeof *result->reasons, compare_reasons);
     }
-    result->elapsed_s = now_s() - search->started_s;
+    result->elapsed_s = cs__now_s() - search->started_s;
 }
 
-static void release(struct search *search)
+static void release(struct cs__search *search)
 {
     if (search->algorithm) {
-        search->result->algorithm->destroy(search->algorithm);
+        search->searcher->destroy(search->algorithm);
     }
     for (int32_t i = 0; search->family_oom && i < search->space->n_families; i++) {
         cs_free(search->family_oom[i]);
     }
     cs_free(search->family_oom);
     cs_free(search->outlooks);
+    cs_free(search->is_booked);
     cs_free(search->flights);
 }
 
@@ -458,7 +407,7 @@ out:
 }
 
 /* The shown strategies get what follows from the step: speed, and memory by category. */
-static cs_status complete_estimates(struct search *search, struct cs_err *err)
+static cs_status complete_estimates(struct cs__search *search, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs_search_result *result = search->result;
@@ -481,12 +430,74 @@ out:
 
 /* Of the time limit, after the look ahead: enough for a best so far where none can be there yet. 0 = no
  * limit. */
-static double time_left_s(const struct search *search)
+/* Of the time limit; 0 = there is none. */
+static double time_left_s(const struct cs__search *search)
 {
     double limit_s = search->study->search.time_limit_s;
-    double spent_s = search->options->spent_s;
-    double least_s = spent_s > 0 ? LEAST_TIME_S : LEAST_SHARE_OF_TIME * limit_s;
-    return limit_s > 0 ? fmax(limit_s - spent_s - (now_s() - search->started_s), least_s) : 0;
+    double spent_s = search->options->spent_s + cs__now_s() - search->started_s;
+    return limit_s > 0 ? fmax(limit_s - spent_s, LEAST_TIME_S) : 0;
+}
+
+/* Of the grace after the time limit, of which looking may have had a part. */
+static double grace_left_s(const struct cs__search *search)
+{
+    double over_s =
+        search->options->spent_s + cs__now_s() - search->started_s - search->study->search.time_limit_s;
+    return fmax(CS_SEARCH_GRACE_S - over_s, 1);
+}
+
+/* Let an algorithm propose until it ends or is ended; *end says which. */
+static cs_status propose(struct cs__search *search, const struct cs_search_problem *problem,
+                         const struct cs_searcher *searcher, const struct cs_pool_options *pool,
+                         enum cs_search_end *end, struct cs_err *err)
+{
+    if (search->algorithm) {
+        search->searcher->destroy(search->algorithm);
+    }
+    search->searcher = searcher;
+    search->algorithm = searcher->create(problem);
+    cs_status st = cs_pool_run(pool, evaluate_job, next_job, job_done, search, err);
+    book_landed(search, true);
+    *end = CS_SEARCH_FINISHED;
+    if (st == CS_E_INTERRUPTED || st == CS_E_TIMEOUT) {
+        *end = st == CS_E_TIMEOUT ? CS_SEARCH_TIME_LIMIT : CS_SEARCH_INTERRUPTED;
+        st = CS_OK;
+    }
+    return st;
+}
+
+/* Simulate what the algorithm asks for. A search that is cut short before it has found anything tries the
+ * best guesses for a little longer. */
+static cs_status simulate(struct cs__search *search, struct cs_search_problem *problem, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_search_result *result = search->result;
+    struct cs_pool_options pool = {.n_workers = search->options->n_workers,
+                                   .remote = search->options->remote,
+                                   .record_bytes = sizeof(struct cs_evaluation),
+                                   .job_limit_s = search->study->search.candidate_limit_s,
+                                   .time_limit_s = time_left_s(search),
+                                   .stop = search->options->stop};
+    enum cs_search_end end = result->end;
+    if (end != CS_SEARCH_INTERRUPTED) {
+        CS_TRY(propose(search, problem, result->algorithm, &pool, &end, err));
+        result->end = end == CS_SEARCH_FINISHED ? result->end : end;
+    }
+    bool interrupted = result->end == CS_SEARCH_INTERRUPTED;
+    bool was_cut = interrupted || result->end == CS_SEARCH_TIME_LIMIT;
+    if (!was_cut || result->n_ranked > 0 || (interrupted && search->options->remote)) {
+        goto out; /* what launched workers elsewhere has little patience with what is interrupted */
+    }
+    for (int64_t i = 0; i < search->n_entries; i++) {
+        problem->n_fit -= search->outlooks[i].fits && search->is_booked[i] ? 1 : 0;
+        search->outlooks[i].fits = search->outlooks[i].fits && !search->is_booked[i];
+    }
+    pool.time_limit_s = interrupted ? CS__GRACE_INTERRUPTED_S : grace_left_s(search);
+    pool.stop = interrupted ? NULL : search->options->stop;
+    CS_TRY(propose(search, problem, &cs__searcher_guesses, &pool, &end, err));
+    result->end = end == CS_SEARCH_INTERRUPTED ? end : result->end;
+out:
+    return st;
 }
 
 cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
@@ -494,52 +505,40 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
                         struct cs_err *err)
 {
     cs_status st = CS_OK;
-    struct search search = {.study = study, .space = space, .options = options, .result = result, .best = -1};
+    const int32_t n_sets = options->take_set ? cs_study_n_algorithm_sets(study) : 1;
+    struct cs__search search = {.study = study,
+                                .space = space,
+                                .options = options,
+                                .result = result,
+                                .n_sets = n_sets,
+                                .n_entries = n_sets * space->n_candidates,
+                                .best = -1};
     *result = (struct cs_search_result){.objective = cs_objective_find(study->search.objective),
                                         .algorithm = cs_searcher_find(study->search.algorithm)};
     CS_ASSERT(result->objective && result->algorithm && options->evaluate);
     struct cs_search_problem problem = {.study = study,
                                         .space = space,
                                         .objective = result->objective,
+                                        .n_sets = n_sets,
+                                        .n_candidates = search.n_entries,
                                         .n_top = study->search.n_top,
                                         .seed = study->search.seed};
-    struct cs_pool_options pool = {.n_workers = options->n_workers,
-                                   .remote = options->remote,
-                                   .record_bytes = sizeof(struct cs_evaluation),
-                                   .job_limit_s = study->search.candidate_limit_s,
-                                   .stop = options->stop};
-    search.started_s = now_s();
+    search.started_s = cs__now_s();
     result->analytic = options->mode != CS_SEARCH_SIMULATES;
-    CS_ASSERT(options->cost || !result->analytic || options->mode == CS_SEARCH_COUNTS);
+    CS_ASSERT(cs__set_cost(&search, 0) || !result->analytic);
     if (options->mode == CS_SEARCH_ANALYTIC) {
-        CS_TRY(check_analytic(study, cs_cost_options(options->cost), err));
+        CS_TRY(check_analytic(study, cs_cost_options(cs__set_cost(&search, 0)), err));
     }
     search.family_oom = cs_calloc((size_t)space->n_families, sizeof *search.family_oom);
+    search.is_booked = cs_calloc((size_t)search.n_entries + 1, sizeof *search.is_booked);
     begin(&search);
-    if (options->mode == CS_SEARCH_COUNTS) {
-        finish(&search);
-        goto out;
-    }
-    st = look_ahead(&search, &problem, err);
-    if (st == CS_E_INTERRUPTED) {
-        result->end = CS_SEARCH_INTERRUPTED;
-        finish(&search);
-        st = CS_OK;
-        goto out;
-    }
-    CS_TRY(st);
+    CS_TRY(cs__look_ahead(&search, &problem, err));
     if (result->analytic) {
         finish(&search);
         CS_TRY(complete_estimates(&search, err));
         goto out;
     }
-    search.algorithm = result->algorithm->create(&problem);
-    pool.time_limit_s = time_left_s(&search);
-    st = cs_pool_run(&pool, evaluate_job, next_job, job_done, &search, err);
-    if (st == CS_E_INTERRUPTED || st == CS_E_TIMEOUT) {
-        result->end = st == CS_E_TIMEOUT ? CS_SEARCH_TIME_LIMIT : CS_SEARCH_INTERRUPTED;
-        st = CS_OK;
-    }
+    CS_TRY(simulate(&search, &problem, err));
     finish(&search);
 out:
     release(&search);
@@ -552,7 +551,7 @@ out:
 void cs_search_serve(int fd, uint64_t hash, const struct cs_study *study, const struct cs_space *space,
                      const struct cs_search_options *options)
 {
-    struct search search = {.study = study, .space = space, .options = options};
+    struct cs__search search = {.study = study, .space = space, .options = options};
     const struct cs_pool_options pool = {.record_bytes = sizeof(struct cs_evaluation),
                                          .job_limit_s = study->search.candidate_limit_s};
     cs_pool_serve(fd, hash, &pool, evaluate_job, &search);
@@ -571,5 +570,6 @@ void cs_search_result_release(struct cs_search_result *result)
 {
     cs_free(result->ranking);
     cs_free(result->reasons);
+    cs_free(result->looked_at);
     *result = (struct cs_search_result){0};
 }

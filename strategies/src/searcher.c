@@ -70,6 +70,26 @@ void cs__metrics_hope(struct cs_metrics *metrics, const struct cs_study *study, 
     metrics->n_ranks = study->platform.n_devices;
 }
 
+int cs__ranked_compare(const void *a, const void *b)
+{
+    const struct cs_ranked *x = a;
+    const struct cs_ranked *y = b;
+    const double faster_s = y->metrics.iteration_s - x->metrics.iteration_s;
+    if (x->score > y->score || x->score < y->score) {
+        return x->score > y->score ? -1 : 1;
+    }
+    if (faster_s > 0 || faster_s < 0) {
+        return faster_s > 0 ? -1 : 1;
+    }
+    if (x->metrics.peak_memory_bytes != y->metrics.peak_memory_bytes) {
+        return x->metrics.peak_memory_bytes < y->metrics.peak_memory_bytes ? -1 : 1;
+    }
+    if (x->candidate != y->candidate) {
+        return x->candidate < y->candidate ? -1 : 1;
+    }
+    return x->algorithm_set - y->algorithm_set;
+}
+
 const struct cs_objective *cs_objective_find(const char *name)
 {
     for (const struct cs_objective *objective = cs_objectives; objective->name; objective++) {

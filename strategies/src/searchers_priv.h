@@ -17,6 +17,8 @@ extern const struct cs_searcher cs__searcher_bayes;
 extern const struct cs_searcher cs__searcher_evolutionary;
 /** Everything in random order. */
 extern const struct cs_searcher cs__searcher_random;
+/** The best guesses until one is feasible: for a search whose time is over. Not listed. */
+extern const struct cs_searcher cs__searcher_guesses;
 
 /** Metrics of a step that takes `time_s` and `peak_memory_bytes`, as far as objectives read them. */
 void cs__metrics_hope(struct cs_metrics *metrics, const struct cs_study *study, double time_s,

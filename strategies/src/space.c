@@ -84,6 +84,7 @@ static cs_status add_candidate(struct builder *b, struct cs_strategy strategy, s
 {
     struct cs_space *space = b->space;
     cs_strategy_canonicalise(&strategy);
+    cs_strategy_drop_even(&strategy, b->study->model.n_layers);
     if (2 * space->n_candidates >= b->set.n_slots) {
         grow_set(b);
     }
@@ -445,6 +446,15 @@ out:
         cs_space_release(space);
     }
     return st;
+}
+
+const char *cs_space_why(const struct cs_candidate *candidate, const struct cs_study *study, char *buf,
+                         size_t buf_bytes)
+{
+    const struct cs_cluster_shape shape = cs_study_shape(study);
+    buf[0] = '\0';
+    (void)cs_strategy_check(&candidate->strategy, &study->model, &study->training, &shape, buf, buf_bytes);
+    return buf;
 }
 
 void cs_space_release(struct cs_space *space)

@@ -162,6 +162,7 @@ static cs_status read_search(struct cs_study *study, const struct cs_yaml_node *
     int32_t objective = 0;
     int64_t seed = 1;
     search->n_top = 10;
+    search->candidate_limit_s = CS_CANDIDATE_LIMIT_S;
     CS_TRY(get_block(root, "search", allowed, &block, err));
     CS_TRY(opt_choice(block, "algorithm", cs_searcher_names(&study->arena), &algorithm, err));
     CS_TRY(opt_choice(block, "objective", cs_objective_names(&study->arena), &objective, err));

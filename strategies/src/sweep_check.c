@@ -142,12 +142,28 @@ static cs_status check_axis(struct cs_sweep *sweep, int32_t at, const struct cs_
     return CS_OK;
 }
 
+/* Of a strategy on the command line, beside --set. What is no study is refused as a point. */
+static cs_status check_once(const struct cs_sweep *sweep, const struct cs_point_spec *spec,
+                            const struct cs_points_options *options, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_study study = {0};
+    const char *file = sweep->strategy_loc.file;
+    if (sweep->strategy && file && strcmp(file, CS__COMMAND_LINE) == 0 &&
+        cs__point_load(&study, options, spec, NULL, NULL) == CS_OK) {
+        st = cs_study_said_once(&study, sweep->strategy, err);
+    }
+    cs_study_release(&study);
+    return st;
+}
+
 cs_status cs_sweep_check_same(struct cs_sweep *sweep, const struct cs_points_options *options,
                               struct cs_err *err)
 {
     cs_status st = CS_OK;
     const struct cs_point_spec *specs = cs_sweep_specs(sweep);
     struct spelled *spelled = cs_calloc(CS_SWEEP_POINTS_MAX, sizeof *spelled);
+    CS_TRY(check_once(sweep, &specs[0], options, err));
     for (int32_t a = 0; a < sweep->n_axes; a++) {
         CS_TRY(check_axis(sweep, a, specs, options, spelled, err));
     }

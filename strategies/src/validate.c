@@ -94,7 +94,7 @@ static cs_status estimate(const struct cs_case *c, struct cs_site *site, const s
     const struct cs_cost_scale scale = CS_COST_SCALE_NONE;
     struct cs_estimate found = {0};
     struct cs_cost *cost = cs_cost_new(&c->model, &c->training, site->routes, options, &scale);
-    CS_TRY(cs_cost_prepare(cost, list, 1, err));
+    CS_TRY(cs_cost_prepare(cost, list, 1, NULL, err));
     cs_cost_estimate(cost, &c->strategy, &found);
     if (found.time_s > 0) {
         *analytic_s = found.time_s + c->software->figure[CS_SOFTWARE_STEP_OVERHEAD];

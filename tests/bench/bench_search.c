@@ -10,6 +10,8 @@
  * --claims: llama3-70b-64 is enumerated (minutes), and what branch and bound, 20 Bayesian and 20 random
  * searches find of that.
  */
+#include "../unit/claims.h"
+
 #include "cs/platforms/topology.h"
 #include "cs/strategies/search.h"
 
@@ -87,19 +89,13 @@ static void bed_close(struct bed *bed)
     cs_study_release(&bed->study);
 }
 
-static cs_status evaluate(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation,
-                          struct cs_err *err)
-{
-    return cs_simulator_evaluate(context, strategy, evaluation, err);
-}
-
 static struct cs_search_result run(struct bed *bed, const char *algorithm, int32_t n_workers,
                                    const struct cs_search_memory *memory)
 {
     struct cs_err err = {0};
     struct cs_search_result result;
     const struct cs_search_options options = {.n_workers = n_workers,
-                                              .evaluate = evaluate,
+                                              .evaluate = claims_evaluate,
                                               .evaluate_context = &bed->simulator,
                                               .cost = bed->cost,
                                               .memory = memory};
@@ -139,7 +135,7 @@ static void closed_form(struct bed *bed, const char *what)
         }
     }
     double start_s = cpu_s();
-    end_if(cs_cost_prepare(bed->cost, list, n, &err), &err);
+    end_if(cs_cost_prepare(bed->cost, list, n, NULL, &err), &err);
     double prepared_s = cpu_s() - start_s;
     struct cs_estimate estimate;
     double sum_s = 0;
@@ -211,71 +207,52 @@ static void workers(void)
     bed_close(&bed);
 }
 
-/** Results by candidate, so that none is simulated twice. */
-struct known {
-    const struct cs_space *space;
-    struct cs_evaluation *evaluations;
+/** A bed and what is known of it. */
+struct claimed {
+    struct bed bed;
+    struct claims_memory known;
 };
 
-static struct cs_evaluation *known_of(struct known *known, const struct cs_strategy *strategy)
+static struct cs_search_result search_known(void *context, const char *algorithm)
 {
-    return &known
-                ->evaluations[(const struct cs_candidate *)(const void *)strategy - known->space->candidates];
+    struct claimed *c = context;
+    return run(&c->bed, algorithm, 2, &c->known.memory);
 }
 
-static bool lookup(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation)
+static void count_close(struct claimed *c, const char *algorithm, int64_t limit, double best_score)
 {
-    *evaluation = *known_of(context, strategy);
-    return evaluation->simulated;
-}
-
-static void save(void *context, const struct cs_strategy *strategy, const struct cs_evaluation *evaluation)
-{
-    *known_of(context, strategy) = *evaluation;
-}
-
-static void count_close(struct bed *bed, const char *algorithm, const struct cs_search_memory *memory,
-                        double best_score)
-{
-    int32_t n_close = 0;
     int64_t most = 0;
-    for (int32_t seed = 1; seed <= 20; seed++) {
-        bed->study.search.seed = (uint64_t)seed;
-        struct cs_search_result result = run(bed, algorithm, 2, memory);
-        n_close += result.n_ranked > 0 && result.ranking[0].score >= 0.99 * best_score;
-        most = result.n_simulated > most ? result.n_simulated : most;
-        cs_search_result_release(&result);
-    }
+    int32_t n = claims_n_close(&c->bed.study, search_known, c, algorithm, 20, limit, best_score, &most);
     printf("%-11s within 1 %% of the best in %d of 20 seeds, at most %lld simulations each\n", algorithm,
-           (int)n_close, (long long)most);
+           (int)n, (long long)most);
     fflush(stdout);
 }
 
 static void claims(void)
 {
-    struct bed bed;
-    bed_open(&bed, "llama3-70b-64", NULL, 0);
-    struct known known = {&bed.space, calloc((size_t)bed.space.n_candidates, sizeof *known.evaluations)};
-    const struct cs_search_memory memory = {&known, lookup, save};
+    struct claimed claimed;
+    struct bed *bed = &claimed.bed;
+    bed_open(bed, "llama3-70b-64", NULL, 0);
+    claims_memory_init(&claimed.known, &bed->space);
     double start_s = now_s();
-    struct cs_search_result all = run(&bed, "enumerate", 2, &memory);
+    struct cs_search_result all = search_known(&claimed, "enumerate");
     printf("enumeration: %lld of %lld strategies simulated in %.1f s\n", (long long)all.n_simulated,
            (long long)all.n_candidates, now_s() - start_s);
-    struct cs_search_result proof = run(&bed, "exhaustive", 2, &memory);
+    struct cs_search_result proof = search_known(&claimed, "exhaustive");
     bool same = proof.complete;
-    for (int64_t i = 0; i < bed.study.search.n_top; i++) {
+    for (int64_t i = 0; i < bed->study.search.n_top; i++) {
         same = same && proof.ranking[i].candidate == all.ranking[i].candidate;
     }
     printf("exhaustive: %lld simulated (%.1f %%), the best %lld are %s of the enumeration\n",
            (long long)proof.n_simulated, 100 * (double)proof.n_simulated / (double)all.n_simulated,
-           (long long)bed.study.search.n_top, same ? "those" : "NOT those");
-    bed.study.search.simulation_limit = all.n_simulated * 2 / 100;
-    count_close(&bed, "bayes", &memory, all.ranking[0].score);
-    count_close(&bed, "random", &memory, all.ranking[0].score);
+           (long long)bed->study.search.n_top, same ? "those" : "NOT those");
+    int64_t limit = all.n_simulated * 2 / 100;
+    count_close(&claimed, "bayes", limit, all.ranking[0].score);
+    count_close(&claimed, "random", limit, all.ranking[0].score);
     cs_search_result_release(&all);
     cs_search_result_release(&proof);
-    free(known.evaluations);
-    bed_close(&bed);
+    claims_memory_release(&claimed.known);
+    bed_close(bed);
 }
 
 int main(int argc, char **argv)

@@ -195,7 +195,7 @@ static double check_case(const struct fixture *f, const struct cs_model *model, 
     options.simgrid_cfg = fixture_simgrid_cfg();
     struct cs_cost *cost = cs_cost_new(model, training, f->routes, &options, &CS_COST_SCALE_NONE);
     const struct cs_strategy *one = &strategy;
-    ck_assert_ok(cs_cost_prepare(cost, &one, 1, &err), &err);
+    ck_assert_ok(cs_cost_prepare(cost, &one, 1, NULL, &err), &err);
     struct cs_estimate estimate;
     cs_cost_estimate(cost, &strategy, &estimate);
     struct cs_trace *trace = NULL;

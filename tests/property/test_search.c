@@ -1,5 +1,6 @@
 /* The search on real simulations: branch and bound finds what an enumeration finds, whatever the number of
  * workers; Bayesian search finds it with a hundredth of the simulations. */
+#include "claims.h"
 #include "cs_test.h"
 
 #include "cs/base/rng.h"
@@ -73,19 +74,13 @@ static void close_world(struct world *w)
     }
 }
 
-static cs_status evaluate(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation,
-                          struct cs_err *err)
-{
-    return cs_simulator_evaluate(context, strategy, evaluation, err);
-}
-
 static struct cs_search_result search_with(struct world *w, const char *algorithm, int32_t n_workers,
                                            const struct cs_search_memory *memory)
 {
     struct cs_err err = {0};
     struct cs_search_result result;
     const struct cs_search_options options = {.n_workers = n_workers,
-                                              .evaluate = evaluate,
+                                              .evaluate = claims_evaluate,
                                               .evaluate_context = &w->simulator,
                                               .cost = w->cost,
                                               .memory = memory};
@@ -247,43 +242,25 @@ END_TEST
 #ifndef CS_SANITIZER
 #define N_SEEDS 20
 
-/** Results by candidate, so that none is simulated twice. */
-struct known {
-    const struct cs_space *space;
-    struct cs_evaluation *evaluations;
+/** A world and what is known of it. */
+struct claimed {
+    struct world world;
+    struct claims_memory known;
 };
 
-static struct cs_evaluation *known_of(struct known *known, const struct cs_strategy *strategy)
+static struct cs_search_result search_known(void *context, const char *algorithm)
 {
-    return &known
-                ->evaluations[(const struct cs_candidate *)(const void *)strategy - known->space->candidates];
-}
-
-static bool lookup(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation)
-{
-    *evaluation = *known_of(context, strategy);
-    return evaluation->simulated;
-}
-
-static void save(void *context, const struct cs_strategy *strategy, const struct cs_evaluation *evaluation)
-{
-    *known_of(context, strategy) = *evaluation;
+    struct claimed *c = context;
+    return search_with(&c->world, algorithm, 2, &c->known.memory);
 }
 
 /* Searches with every seed and 2 % of an enumeration's simulations; how many come within 1 % of the best. */
-static int32_t n_close(struct world *w, const char *algorithm, const struct cs_search_memory *memory,
-                       int64_t limit, double best_score)
+static int32_t n_close(struct claimed *c, const char *algorithm, int64_t limit, double best_score)
 {
-    int32_t n = 0;
-    w->study.search.simulation_limit = limit;
-    for (int32_t seed = 1; seed <= N_SEEDS; seed++) {
-        w->study.search.seed = (uint64_t)seed;
-        struct cs_search_result result = search_with(w, algorithm, 2, memory);
-        ck_assert_int_le(result.n_simulated, limit);
-        n += result.n_ranked > 0 && result.ranking[0].score >= 0.99 * best_score;
-        cs_search_result_release(&result);
-    }
-    w->study.search.simulation_limit = 0;
+    int64_t most = 0;
+    int32_t n =
+        claims_n_close(&c->world.study, search_known, c, algorithm, N_SEEDS, limit, best_score, &most);
+    ck_assert_int_le(most, limit);
     printf("%s: within 1 %% of the best in %d of %d seeds, %lld simulations each\n", algorithm, n, N_SEEDS,
            (long long)limit);
     return n;
@@ -294,26 +271,26 @@ static int32_t n_close(struct world *w, const char *algorithm, const struct cs_s
  */
 START_TEST(test_few_simulations)
 {
-    struct world w = {.n = 0};
-    set(&w, "strategy.mp", "[1, 2, 4, 8]");
-    set(&w, "strategy.placement", "[\"mp,cp,dp,pp\", \"mp,cp,pp,dp\"]");
-    open_world(&w, "llama3-70b-64");
-    struct known known = {&w.space, calloc((size_t)w.space.n_candidates, sizeof *known.evaluations)};
-    const struct cs_search_memory memory = {&known, lookup, save};
-    ck_assert_int_ge(w.space.n_open, 5000);
-    struct cs_search_result all = search_with(&w, "enumerate", 2, &memory);
-    struct cs_search_result proof = search_with(&w, "exhaustive", 2, &memory);
-    same_top(&w, &all, &proof, "llama3-70b-64");
+    struct claimed claimed = {.world = {.n = 0}};
+    struct world *w = &claimed.world;
+    set(w, "strategy.mp", "[1, 2, 4, 8]");
+    set(w, "strategy.placement", "[\"mp,cp,dp,pp\", \"mp,cp,pp,dp\"]");
+    open_world(w, "llama3-70b-64");
+    claims_memory_init(&claimed.known, &w->space);
+    ck_assert_int_ge(w->space.n_open, 5000);
+    struct cs_search_result all = search_known(&claimed, "enumerate");
+    struct cs_search_result proof = search_known(&claimed, "exhaustive");
+    same_top(w, &all, &proof, "llama3-70b-64");
     printf("llama3-70b-64: %lld strategies fit, enumeration simulates %lld, branch and bound %lld\n",
            (long long)all.n_fit, (long long)all.n_simulated, (long long)proof.n_simulated);
     ck_assert_int_le(proof.n_simulated, (30 * all.n_simulated) / 100);
     int64_t limit = all.n_simulated * 2 / 100;
-    ck_assert_int_ge(n_close(&w, "bayes", &memory, limit, all.ranking[0].score), 18);
-    ck_assert_int_lt(n_close(&w, "random", &memory, limit, all.ranking[0].score), 18);
+    ck_assert_int_ge(n_close(&claimed, "bayes", limit, all.ranking[0].score), 18);
+    ck_assert_int_lt(n_close(&claimed, "random", limit, all.ranking[0].score), 18);
     cs_search_result_release(&all);
     cs_search_result_release(&proof);
-    free(known.evaluations);
-    close_world(&w);
+    claims_memory_release(&claimed.known);
+    close_world(w);
 }
 END_TEST
 #endif

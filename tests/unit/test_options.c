@@ -388,10 +388,10 @@ END_TEST
 
 START_TEST(test_separate_experts)
 {
-    /* 8 experts on slices of the rows, two a token. Backward each slice's gradient is a vector of all rows: 8 are
-     * cleared, 7 times two are read and their sum written, and every row is copied once (read and written). The
-     * vector of results: cleared, and every row copied; backward copied for each expert, and every row once more.
-     * That is so on the side of the experts, where mp ranks have the rows of all. */
+    /* 8 experts on slices of the rows, two a token. Backward each slice's gradient is a vector of all rows: 8
+     * are cleared, 7 times two are read and their sum written, and every row is copied once (read and
+     * written). The vector of results: cleared, and every row copied; backward copied for each expert, and
+     * every row once more. That is so on the side of the experts, where mp ranks have the rows of all. */
     static const char *const rows[] = {"dp=2", "mp=2,sp=true,expert_mp=true"};
     const double row_bytes = 1024.0 * 2 * 4096 * 2 * 32;
     int32_t n[2];

@@ -4,6 +4,7 @@
 #include "cs/reports/store.h"
 
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -257,6 +258,105 @@ START_TEST(test_full_disk)
 }
 END_TEST
 
+/* A number that a query of the file gives, as anybody would ask it; -1 when it gives no row. */
+static int64_t ask(const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(db));
+    int64_t answer = sqlite3_step(statement) == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : -1;
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return answer;
+}
+
+/* Some need too much, some break a constraint, one cannot be had. */
+static cs_status made_up(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation,
+                         struct cs_err *err)
+{
+    (void)context;
+    evaluation->simulated = true;
+    evaluation->metrics.iteration_s = 1.0 / strategy->mp;
+    evaluation->metrics.tokens_per_s = strategy->mp;
+    if (strategy->mp == 2 && strategy->pp == 4 && strategy->micro_batch == 1) {
+        return cs_err_set(err, CS_E_ENGINE, CS_NOLOC, "made up");
+    }
+    evaluation->metrics.cross_node_comm_frac = strategy->pp == 2 ? 0.5 : 0;
+    evaluation->metrics.peak_memory_bytes = strategy->mp == 1 ? INT64_C(1) << 60 : 1;
+    cs_evaluation_judge(evaluation, &study);
+    return CS_OK;
+}
+
+static void check_verdicts(const struct cs_search_result *result)
+{
+    for (int32_t i = 0; i < result->n_reasons; i++) {
+        const struct cs_reason *reason = &result->reasons[i];
+        char *sql = sqlite3_mprintf("SELECT count(*) FROM verdicts WHERE outcome = %Q AND rule = %Q",
+                                    cs_outcome_names[reason->outcome], reason->rule);
+        ck_assert_msg(ask(sql) == reason->n, "%s: %lld in the store, %lld counted", sql, (long long)ask(sql),
+                      (long long)reason->n);
+        sqlite3_free(sql);
+    }
+    ck_assert_int_eq(ask("SELECT count(*) FROM verdicts"),
+                     result->n_rejected + result->n_oom + result->n_failed);
+    ck_assert_int_eq(ask("SELECT count(*) FROM verdicts WHERE strategy = '' OR reason IS NULL"), 0);
+}
+
+/* Each refused candidate is there with its one reason, after a second search too. */
+START_TEST(test_verdicts)
+{
+    struct cs_err err = {0};
+    struct cs_space space = {0};
+    const char *const keys[] = {"strategy.mp", "strategy.pp", "strategy.placement",
+                                "constraints.cross_node_comm_fraction", "constraints.rules"};
+    const char *const values[] = {"[1, 2, 4]", "[1, 2, 4]", "\"mp,cp,dp,pp\"", "0.3", "[\"op <= 8\"]"};
+    struct cs_override settings[CS_COUNT(keys)];
+    for (int32_t i = 0; i < CS_COUNT(keys); i++) {
+        settings[i] = (struct cs_override){keys[i], values[i], false};
+    }
+    const struct cs_study_source source = {.data_dir = CS_TEST_SOURCE_DIR,
+                                           .path = CS_TEST_SOURCE_DIR
+                                           "/tests/data/studies/llama3-70b-64-plain.yaml",
+                                           .n_overrides = CS_COUNT(settings),
+                                           .overrides = settings};
+    cs_study_release(&study);
+    ck_assert_ok(cs_study_load(&study, &source, &err), &err);
+    study.search.algorithm = "enumerate";
+    ck_assert_ok(cs_space_build(&space, &study, &err), &err);
+    for (int32_t turn = 0; turn < 2; turn++) {
+        struct cs_search_result result;
+        struct cs_store *store = open_store();
+        ck_assert_ok(cs_store_space(store, &study, &space, &err), &err);
+        const struct cs_search_options how = {
+            .n_workers = 2, .evaluate = made_up, .memory = cs_store_memory(store)};
+        ck_assert_ok(cs_search_run(&result, &study, &space, &how, &err), &err);
+        ck_assert_ptr_null(cs_store_problem(store));
+        cs_store_close(store);
+        ck_assert_int_gt(result.n_failed, 0);
+        ck_assert_int_gt(result.n_oom, 0);
+        ck_assert_int_gt(result.n_ranked, 0);
+        ck_assert_int_gt(result.n_rejected, space.n_candidates - space.n_open);
+        ck_assert_int_ge(result.n_reasons, 4);
+        check_verdicts(&result);
+        cs_search_result_release(&result);
+    }
+    cs_space_release(&space);
+}
+END_TEST
+
+/* A store of the format before says whose it is, and is left as it was. */
+START_TEST(test_old_format)
+{
+    cs_store_close(open_store());
+    ck_assert_int_eq(ask("DROP TABLE verdicts"), -1);
+    ck_assert_int_eq(ask("DROP TABLE spaces"), -1);
+    ck_assert_int_eq(ask("UPDATE meta SET value = replace(value, 'format 2', 'format 1')"), -1);
+    refuses("another version");
+    ck_assert_int_eq(ask("SELECT count(*) FROM sqlite_master WHERE name = 'verdicts'"), 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("store");
@@ -269,6 +369,8 @@ static Suite *suite(void)
     tcase_add_loop_test(c, test_killed, 0, 4);
     tcase_add_test(c, test_several_writers);
     tcase_add_test(c, test_full_disk);
+    tcase_add_test(c, test_verdicts);
+    tcase_add_test(c, test_old_format);
     suite_add_tcase(s, c);
     return s;
 }

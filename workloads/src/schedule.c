@@ -302,3 +302,18 @@ int32_t cs__place_layers(const struct cs_strategy *strategy, int32_t n_layers, i
     }
     return count;
 }
+
+void cs_strategy_drop_even(struct cs_strategy *strategy, int32_t n_layers)
+{
+    const int32_t n_places = strategy->layers.n;
+    struct cs_strategy without = *strategy;
+    bool is_even = n_places > 0 && (int64_t)strategy->pp * strategy->vpp == n_places;
+    without.layers = (struct cs_per_place){0};
+    for (int32_t place = 0; place < n_places && is_even; place++) {
+        int32_t first;
+        is_even = cs__place_layers(&without, n_layers, n_places, place, &first) == strategy->layers.at[place];
+    }
+    if (is_even) {
+        strategy->layers = without.layers;
+    }
+}

@@ -130,6 +130,10 @@ CS_MUST_CHECK cs_status cs__check_outputs(const char *const *paths, int32_t n, s
 /** Load the study that the options name. */
 CS_MUST_CHECK cs_status cs__load_study(struct cs_study *study, const struct cs__study_args *args,
                                        struct cs_err *err);
+/** The strategy that --strategy (NULL = not given) and the study's pinned values say, see cs_study_strategy;
+ * of one that the same command line contradicts by --set, CS_E_INPUT. */
+CS_MUST_CHECK cs_status cs__choose_strategy(const struct cs_study *study, const char *text,
+                                            struct cs_strategy *strategy, struct cs_err *err);
 
 /** A platform without a study. Zero-initialise; cs__hardware_release. */
 struct cs__hardware {
@@ -156,6 +160,10 @@ const char *cs__simgrid_cfg(void);
 
 /** Write JSON where --json says (nothing if it does not); decrefs `json`. */
 CS_MUST_CHECK cs_status cs__write_json(const struct cs__output_args *args, json_t *json, struct cs_err *err);
+/** Write a report to a file ("-": standard output), whole or not at all; path NULL: none is wanted. */
+typedef void (*cs__write_fn)(FILE *out, const void *report);
+CS_MUST_CHECK cs_status cs__write_file(const char *path, cs__write_fn write_report, const void *report,
+                                       struct cs_err *err);
 /** Does the text for people go to standard output? Not when --json - or --csv - does. */
 bool cs__wants_text(const struct cs__output_args *args);
 

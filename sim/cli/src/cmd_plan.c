@@ -75,21 +75,14 @@ static void parse_args(struct plan_args *args, int argc, char **argv)
     cs__parse(&argp, "clustersim plan", argc, argv, args);
 }
 
-typedef void (*write_fn)(FILE *out, const struct cs_plan_report *report);
-
-static cs_status write_to(const char *path, write_fn write_report, const struct cs_plan_report *report,
-                          struct cs_err *err)
+static void write_csv(FILE *out, const void *report)
 {
-    cs_status st = CS_OK;
-    struct cs_outfile file = {0};
-    if (path) {
-        CS_TRY(cs_outfile_open(&file, path, err));
-        write_report(file.stream, report);
-        CS_TRY(cs_outfile_commit(&file, err));
-    }
-out:
-    cs_outfile_release(&file);
-    return st;
+    cs_report_plan_csv(out, report);
+}
+
+static void write_svg(FILE *out, const void *report)
+{
+    cs_report_plan_svg(out, report);
 }
 
 static cs_status write_reports(const struct plan_args *args, const struct cs_plan_report *report,
@@ -103,8 +96,8 @@ static cs_status write_reports(const struct plan_args *args, const struct cs_pla
     }
     CS_TRY(
         cs__write_json(&args->output, args->output.json ? cs_report_plan_json(report, &origin) : NULL, err));
-    CS_TRY(write_to(args->output.csv, cs_report_plan_csv, report, err));
-    CS_TRY(write_to(args->svg, cs_report_plan_svg, report, err));
+    CS_TRY(cs__write_file(args->output.csv, write_csv, report, err));
+    CS_TRY(cs__write_file(args->svg, write_svg, report, err));
 out:
     return st;
 }

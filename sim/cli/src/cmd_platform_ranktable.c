@@ -63,7 +63,7 @@ int cs__cmd_platform_ranktable(int argc, char **argv)
     int32_t *device_of_rank = NULL;
     parse_args(&args, argc, argv);
     CS_TRY(cs__load_study(&study, &args.study, &err));
-    CS_TRY(cs_study_strategy(&study, args.strategy, &strategy, &err));
+    CS_TRY(cs__choose_strategy(&study, args.strategy, &strategy, &err));
     device_of_rank = cs_calloc((size_t)study.platform.n_devices, sizeof *device_of_rank);
     cs_study_placement(&study, &strategy, device_of_rank);
     CS_TRY(cs_outfile_open(&file, args.output, &err));

@@ -1,6 +1,7 @@
 #include "cli_priv.h"
 
 #include "cs/base/file.h"
+#include "cs/base/text.h"
 #include "cs/pool/remote.h"
 #include "cs/reports/csv.h"
 #include "cs/reports/explain.h"
@@ -9,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct search_args {
     struct cs__study_args study;
@@ -116,9 +118,13 @@ static void parse_args(struct search_args *args, int argc, char **argv)
          "How to search: exhaustive, bayes, evolutionary, random, enumerate", 0},
         {"objective", OPT_OBJECTIVE, "O", 0,
          "What is better: throughput, step_time, tokens_per_cost, energy_per_token, peak_memory", 0},
-        {"time-limit", OPT_TIME_LIMIT, "T", 0, "Stop with the best so far (10min; a bare number is seconds)",
+        {"time-limit", OPT_TIME_LIMIT, "T", 0,
+         "Stop with the best so far (10min; a bare number is seconds). While nothing is found, up to 10 s "
+         "more are "
+         "spent on the best guesses (3 s after Ctrl-C)",
          0},
-        {"candidate-time-limit", OPT_CANDIDATE_LIMIT, "T", 0, "Give up on a strategy after this long", 0},
+        {"candidate-time-limit", OPT_CANDIDATE_LIMIT, "T", 0,
+         "Give up on a strategy after this long (15min without it; 0 = never)", 0},
         {"simulation-limit", OPT_SIMULATION_LIMIT, "N", 0, "Stop with the best so far after N simulations",
          0},
         {"store", OPT_STORE, "FILE", 0, "Keep every result in this file, and take from it what it knows", 0},
@@ -147,19 +153,9 @@ static void parse_args(struct search_args *args, int argc, char **argv)
     cs__parse(&argp, "clustersim search", argc, argv, args);
 }
 
-static cs_status write_csv(const struct cs__output_args *args, const struct cs_search_report *report,
-                           struct cs_err *err)
+static void write_csv(FILE *out, const void *report)
 {
-    cs_status st = CS_OK;
-    struct cs_outfile file = {0};
-    if (args->csv) {
-        CS_TRY(cs_outfile_open(&file, args->csv, err));
-        cs_report_search_csv(file.stream, report);
-        CS_TRY(cs_outfile_commit(&file, err));
-    }
-out:
-    cs_outfile_release(&file);
-    return st;
+    cs_report_search_csv(out, report);
 }
 
 /* How the process ends when nothing went wrong. */
@@ -181,14 +177,24 @@ static cs_status evaluate(void *context, const struct cs_strategy *strategy, str
     return cs_simulator_evaluate(context, strategy, evaluation, err);
 }
 
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /** What a search works with. Zero-initialised is empty. */
 struct session {
+    double started_s; /* the whole command: a time limit is its own */
     const struct search_args *args;
     const struct cs_study *study;
     const struct cs_space *space;
     const struct cs_strategy *baseline; /* NULL = none */
     struct cs_simulator simulator;
-    struct cs_cost *cost;
+    int32_t n_sets; /* of collective algorithms that the study leaves open */
+    struct cs_run_options *set_options;
+    struct cs_cost **costs; /* per set */
     struct cs_store *store;
     struct cs_remote *remote; /* workers on other machines; NULL = none */
     struct cs_search_result result;
@@ -201,18 +207,42 @@ static void session_release(struct session *s)
 {
     cs_explanation_release(&s->explanation);
     cs_search_result_release(&s->result);
-    cs_cost_free(s->cost);
+    for (int32_t set = 0; set < s->n_sets; set++) {
+        cs_cost_free(s->costs[set]);
+    }
+    cs_free(s->costs);
+    cs_free(s->set_options);
     cs_store_close(s->store);
     cs_remote_close(s->remote);
     cs_simulator_release(&s->simulator);
+}
+
+/* In the worker: simulate with this set of collective algorithms. And here, with the winner's. */
+static void take_set(void *context, int32_t set)
+{
+    struct cs_simulator *simulator = context;
+    cs_study_algorithm_set(simulator->study, set, simulator->options.algorithm);
+}
+
+/* A closed form for each set of collective algorithms. */
+static void make_costs(struct session *s)
+{
+    s->n_sets = cs_study_n_algorithm_sets(s->study);
+    s->set_options = cs_calloc((size_t)s->n_sets, sizeof *s->set_options);
+    s->costs = cs_calloc((size_t)s->n_sets, sizeof *s->costs);
+    for (int32_t set = 0; set < s->n_sets; set++) {
+        s->set_options[set] = s->simulator.options;
+        cs_study_algorithm_set(s->study, set, s->set_options[set].algorithm);
+        s->costs[set] = cs_cost_new(&s->study->model, &s->study->training, s->simulator.routes,
+                                    &s->set_options[set], &CS_COST_SCALE_NONE);
+    }
 }
 
 static cs_status session_init(struct session *s, struct cs_err *err)
 {
     cs_status st = CS_OK;
     CS_TRY(cs_simulator_init(&s->simulator, s->study, &s->args->run.options, err));
-    s->cost = cs_cost_new(&s->study->model, &s->study->training, s->simulator.routes, &s->simulator.options,
-                          &CS_COST_SCALE_NONE);
+    make_costs(s);
 out:
     return st;
 }
@@ -241,7 +271,7 @@ static cs_status show(const struct session *s, struct cs_err *err)
         (void)json_object_set_new(json, "cost_model", cs_report_misrank_json(&report, &s->misrank));
     }
     CS_TRY(cs__write_json(output, json, err));
-    CS_TRY(write_csv(output, &report, err));
+    CS_TRY(cs__write_file(output->csv, write_csv, &report, err));
 out:
     return st;
 }
@@ -279,7 +309,8 @@ static cs_status explain(struct session *s, struct cs_err *err)
     }
     const struct cs_explain_options options = {.baseline = s->baseline,
                                                .variants = simulates ? list : NULL,
-                                               .cost = s->cost,
+                                               .cost = s->costs[s->result.ranking[0].algorithm_set],
+                                               .set_costs = s->costs,
                                                .n_workers = s->args->n_workers,
                                                .stop = &cs__stop};
     cs_status st = cs_explain(&s->explanation, s->study, s->space, &s->result, &s->simulator, &options, err);
@@ -296,61 +327,15 @@ static cs_status explain(struct session *s, struct cs_err *err)
     return st;
 }
 
-/* Take up one set of collective algorithms: what follows is simulated, bounded and stored with it. */
-static cs_status take_set(struct session *s, int32_t set, struct cs_err *err)
+static struct cs_search_options search_options(struct session *s, enum cs_search_mode mode)
 {
-    cs_status st = CS_OK;
-    cs_study_algorithm_set(s->study, set, s->simulator.options.algorithm);
-    cs_cost_free(s->cost);
-    s->cost = cs_cost_new(&s->study->model, &s->study->training, s->simulator.routes, &s->simulator.options,
-                          &CS_COST_SCALE_NONE);
-    if (s->store) {
-        CS_TRY(cs_store_study(s->store, s->study, &s->simulator.options, err));
-    }
-out:
-    return st;
-}
-
-/* Lists of algorithms: a search for each combination. */
-static cs_status check_sets(const struct session *s, struct cs_err *err)
-{
-    const struct search_args *args = s->args;
-    if (cs_study_n_algorithm_sets(s->study) > 1 && (args->misrank || s->remote)) {
-        return cs_err_set(err, CS_E_INPUT, CS_NOLOC,
-                          "lists of collective algorithms are searched on one machine and without "
-                          "--validate-cost-model: name one algorithm");
-    }
-    return CS_OK;
-}
-
-/* One budget and one count over all sets. */
-static cs_status search_sets(struct session *s, struct cs_search_options *options, struct cs_err *err)
-{
-    cs_status st = CS_OK;
-    int32_t n_sets = cs_study_n_algorithm_sets(s->study);
-    CS_TRY(check_sets(s, err));
-    for (int32_t set = 0; set < n_sets; set++) {
-        struct cs_search_result result;
-        if (s->result.end != CS_SEARCH_FINISHED) { /* what is left counts as open */
-            options->mode = CS_SEARCH_COUNTS;
-        } else if (n_sets > 1) {
-            CS_TRY(take_set(s, set, err));
-        }
-        options->cost = s->cost;
-        options->spent_s = s->result.elapsed_s;
-        options->n_spent = s->result.n_asked;
-        CS_TRY(cs_search_run(&result, s->study, s->space, options, err));
-        if (set == 0) {
-            s->result = result;
-        } else {
-            cs_search_result_merge(&s->result, &result, set);
-        }
-    }
-    if (n_sets > 1 && s->result.n_ranked > 0) { /* what follows explains the winner */
-        CS_TRY(take_set(s, s->result.ranking[0].algorithm_set, err));
-    }
-out:
-    return st;
+    return (struct cs_search_options){.evaluate = evaluate,
+                                      .evaluate_context = &s->simulator,
+                                      .take_set = take_set,
+                                      .cost = s->costs[0],
+                                      .set_costs = s->costs,
+                                      .spent_s = now_s() - s->started_s,
+                                      .mode = mode};
 }
 
 static cs_status dry_run(struct session *s, int *exit_code, struct cs_err *err)
@@ -359,14 +344,14 @@ static cs_status dry_run(struct session *s, int *exit_code, struct cs_err *err)
     const struct cs__output_args *output = &s->args->output;
     struct cs_report_origin origin = cs__origin("search --dry-run");
     const struct cs_search_report report = {s->study, s->space, &s->result};
-    struct cs_search_options options = {
-        .evaluate = evaluate, .evaluate_context = &s->simulator, .cost = s->cost, .mode = CS_SEARCH_LOOKS};
-    CS_TRY(search_sets(s, &options, err));
+    struct cs_search_options options = search_options(s, CS_SEARCH_LOOKS);
+    CS_TRY(cs_search_run(&s->result, s->study, s->space, &options, err));
     if (cs__wants_text(output)) {
         cs_report_space_text(stdout, &report, cs__color());
     }
     CS_TRY(cs__write_json(output, output->json ? cs_report_space_json(&report, &origin) : NULL, err));
-    *exit_code = s->result.n_fit > 0 ? 0 : cs_status_exit(CS_E_INFEASIBLE);
+    *exit_code =
+        s->result.n_fit > 0 ? 0 : cs_status_exit(s->result.looked_at ? CS_E_TIMEOUT : CS_E_INFEASIBLE);
 out:
     return st;
 }
@@ -390,18 +375,21 @@ static cs_status run(struct session *s, struct cs_err *err)
     bool analytic = args->run.options.fidelity == CS_FIDELITY_ANALYTIC;
     struct cs__progress progress;
     cs__progress_init(&progress, &args->output);
-    struct cs_search_options options = {.n_workers = args->n_workers,
-                                        .remote = s->remote,
-                                        .stop = &cs__stop,
-                                        .progress = cs__progress_show,
-                                        .progress_context = &progress,
-                                        .evaluate = evaluate,
-                                        .evaluate_context = &s->simulator,
-                                        .cost = s->cost,
-                                        .mode = analytic ? CS_SEARCH_ANALYTIC : CS_SEARCH_SIMULATES};
+    struct cs_search_options options = search_options(s, analytic ? CS_SEARCH_ANALYTIC : CS_SEARCH_SIMULATES);
+    options.n_workers = args->n_workers;
+    options.remote = s->remote;
+    options.stop = &cs__stop;
+    options.progress = cs__progress_show;
+    options.progress_context = &progress;
+    if (args->misrank && s->n_sets > 1) {
+        return cs_err_set(
+            err, CS_E_INPUT, CS_NOLOC,
+            "--validate-cost-model compares with one closed form: name one collective algorithm "
+            "in place of a list");
+    }
     if (args->store) {
         CS_TRY(cs_store_open(&s->store, args->store, CS_RESULTS_VERSION, err));
-        CS_TRY(cs_store_study(s->store, s->study, &s->simulator.options, err));
+        CS_TRY(cs_store_sets(s->store, s->study, s->space, &s->simulator.options, err));
         options.memory = cs_store_memory(s->store);
         if (cs_store_is_shared(s->store)) {
             (void)fprintf(
@@ -412,7 +400,7 @@ static cs_status run(struct session *s, struct cs_err *err)
         }
     }
     cs__catch_signals(); /* not before: they would pass to processes that should die of Ctrl-C */
-    st = search_sets(s, &options, err);
+    st = cs_search_run(&s->result, s->study, s->space, &options, err);
     cs__progress_end(&progress);
     if (s->store &&
         cs_store_problem(s->store)) { /* the search is right without it, and did not stop for it */
@@ -420,11 +408,14 @@ static cs_status run(struct session *s, struct cs_err *err)
     }
     CS_TRY(st);
     warn_of_deaths(&s->result);
+    if (s->result.n_ranked > 0) { /* what follows explains the winner */
+        take_set(&s->simulator, s->result.ranking[0].algorithm_set);
+    }
     if (args->explain && s->result.n_ranked > 0) {
         CS_TRY(explain(s, err));
     }
     if (args->misrank) {
-        cs_misrank_find(&s->misrank, s->space, &s->result, s->cost);
+        cs_misrank_find(&s->misrank, s->space, &s->result, s->costs[0]);
     }
 out:
     return st;
@@ -447,7 +438,11 @@ static bool find_bridge(int *fd, bool *is_worker)
 static cs_status join(struct session *s, int fd, bool is_worker, struct cs_err *err)
 {
     uint64_t hash = cs_search_hash(s->space, cs_store_study_hash(s->study, &s->simulator.options));
-    const struct cs_search_options options = {.evaluate = evaluate, .evaluate_context = &s->simulator};
+    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) { /* a job's number says the set too */
+        hash = cs_hash_mix(hash, s->study->runtime.choices[coll]);
+    }
+    const struct cs_search_options options = {
+        .evaluate = evaluate, .evaluate_context = &s->simulator, .take_set = take_set};
     if (is_worker) {
         cs_search_serve(fd, hash, s->study, s->space, &options);
         return CS_OK;
@@ -493,7 +488,7 @@ int cs__cmd_search(int argc, char **argv)
     struct cs_strategy baseline;
     int bridge_fd = -1;
     bool is_worker = false;
-    struct session session = {.args = &args, .study = &study, .space = &space};
+    struct session session = {.started_s = now_s(), .args = &args, .study = &study, .space = &space};
     parse_args(&args, argc, argv);
     cs__run_to_study(&args.run, &args.study);
     if (args.misrank) {

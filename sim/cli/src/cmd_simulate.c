@@ -114,27 +114,15 @@ static void parse_args(struct simulate_args *args, int argc, char **argv)
     cs__parse(&argp, "clustersim simulate", argc, argv, args);
 }
 
-typedef void (*write_fn)(FILE *out, const struct cs_simulate_report *report);
-
-static void write_timeline(FILE *out, const struct cs_simulate_report *report)
+static void write_timeline(FILE *out, const void *report)
 {
     struct cs_report_origin origin = cs__origin("simulate");
     cs_report_timeline(out, report, &origin);
 }
 
-static cs_status write_file(const char *path, write_fn write, const struct cs_simulate_report *report,
-                            struct cs_err *err)
+static void write_csv(FILE *out, const void *report)
 {
-    cs_status st = CS_OK;
-    struct cs_outfile file = {0};
-    if (path) {
-        CS_TRY(cs_outfile_open(&file, path, err));
-        write(file.stream, report);
-        CS_TRY(cs_outfile_commit(&file, err));
-    }
-out:
-    cs_outfile_release(&file);
-    return st;
+    cs_report_simulate_csv(out, report);
 }
 
 /* Runs beyond the first, each with the next seed. */
@@ -172,7 +160,9 @@ static cs_status choose_strategy(const struct simulate_args *args, const struct 
 {
     struct cs_err ignored = {0};
     struct cs_report_origin origin = cs__origin("simulate");
-    cs_status refused = cs_study_strategy(study, args->strategy, strategy, err);
+    /* A configuration's settings stand beside --set, but --strategy is to change them. */
+    cs_status refused = args->config.path ? cs_study_strategy(study, args->strategy, strategy, err)
+                                          : cs__choose_strategy(study, args->strategy, strategy, err);
     if (refused == CS_OK || cs_study_strategy_read(study, args->strategy, strategy, &ignored) != CS_OK) {
         return refused;
     }
@@ -226,8 +216,8 @@ static cs_status simulate(const struct simulate_args *args, const struct cs_stud
         report.spread = &spread;
     }
     cs__catch_signals(); /* files are written whole, or their temporaries removed */
-    CS_TRY(write_file(args->timeline, write_timeline, &report, err));
-    CS_TRY(write_file(args->output.csv, cs_report_simulate_csv, &report, err));
+    CS_TRY(cs__write_file(args->timeline, write_timeline, &report, err));
+    CS_TRY(cs__write_file(args->output.csv, write_csv, &report, err));
     CS_TRY(cs__write_json(&args->output, args->output.json ? result_json(args, &report) : NULL, err));
     if (cs__wants_text(&args->output) && !to_stdout(args->timeline)) {
         cs_report_simulate_text(stdout, &report, cs__color());

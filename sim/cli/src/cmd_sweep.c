@@ -144,21 +144,14 @@ out:
     return st;
 }
 
-typedef void (*write_fn)(FILE *out, const struct cs_sweep_report *report);
-
-static cs_status write_to(const char *path, write_fn write_report, const struct cs_sweep_report *report,
-                          struct cs_err *err)
+static void write_csv(FILE *out, const void *report)
 {
-    cs_status st = CS_OK;
-    struct cs_outfile file = {0};
-    if (path) {
-        CS_TRY(cs_outfile_open(&file, path, err));
-        write_report(file.stream, report);
-        CS_TRY(cs_outfile_commit(&file, err));
-    }
-out:
-    cs_outfile_release(&file);
-    return st;
+    cs_report_sweep_csv(out, report);
+}
+
+static void write_svg(FILE *out, const void *report)
+{
+    cs_report_sweep_svg(out, report);
 }
 
 static int exit_status(const struct cs_sweep_report *report)
@@ -185,8 +178,8 @@ static cs_status write_reports(const struct sweep_args *args, const struct cs_sw
     }
     CS_TRY(
         cs__write_json(&args->output, args->output.json ? cs_report_sweep_json(report, &origin) : NULL, err));
-    CS_TRY(write_to(args->output.csv, cs_report_sweep_csv, report, err));
-    CS_TRY(write_to(args->svg, cs_report_sweep_svg, report, err));
+    CS_TRY(cs__write_file(args->output.csv, write_csv, report, err));
+    CS_TRY(cs__write_file(args->svg, write_svg, report, err));
 out:
     return st;
 }

@@ -155,7 +155,7 @@ int cs__cmd_trace(int argc, char **argv)
     struct cs_trace *trace = NULL;
     parse_args(&args, argc, argv);
     CS_TRY(cs__load_study(&study, &args.study, &err));
-    CS_TRY(cs_study_strategy(&study, args.strategy, &strategy, &err));
+    CS_TRY(cs__choose_strategy(&study, args.strategy, &strategy, &err));
     CS_TRY(cs_trace_build(&study.model, &study.training, &strategy, &trace, &err));
     cs__catch_signals(); /* the folder is written whole; a second signal ends us */
     CS_TRY(write_trace(&args, &study.platform, trace, &err));

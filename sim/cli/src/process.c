@@ -76,6 +76,18 @@ out:
     return st;
 }
 
+cs_status cs__choose_strategy(const struct cs_study *study, const char *text, struct cs_strategy *strategy,
+                              struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (text) {
+        CS_TRY(cs_study_said_once(study, text, err));
+    }
+    st = cs_study_strategy(study, text, strategy, err);
+out:
+    return st;
+}
+
 cs_status cs__hardware_load(struct cs__hardware *hardware, const char *text, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -192,6 +204,20 @@ cs_status cs__write_json(const struct cs__output_args *args, json_t *json, struc
         st = cs_json_write_file(json, args->json, err);
     }
     json_decref(json);
+    return st;
+}
+
+cs_status cs__write_file(const char *path, cs__write_fn write_report, const void *report, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs_outfile file = {0};
+    if (path) {
+        CS_TRY(cs_outfile_open(&file, path, err));
+        write_report(file.stream, report);
+        CS_TRY(cs_outfile_commit(&file, err));
+    }
+out:
+    cs_outfile_release(&file);
     return st;
 }
 

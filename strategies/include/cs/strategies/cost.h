@@ -51,16 +51,26 @@ struct cs_cost *cs_cost_new(const struct cs_model *model, const struct cs_traini
                             struct cs_routes *routes, const struct cs_run_options *options,
                             const struct cs_cost_scale *scale);
 void cs_cost_free(struct cs_cost *cost);
-/** cs_cost_prepare ends with CS_E_INTERRUPTED once *stop is true (set by a signal handler); borrowed, NULL =
- *  never. What it has not prepared must not be estimated. */
-void cs_cost_watch(struct cs_cost *cost, const volatile bool *stop);
+/** Asked between strategies: is it time to end? */
+typedef bool (*cs_watch_fn)(void *context);
+/** cs_cost_prepare ends early once `is_over` (called with `context`, both borrowed) says so; NULL = never. */
+void cs_cost_watch(struct cs_cost *cost, cs_watch_fn is_over, void *context);
+/** Strategies whose peak is above this, in bytes as in cs_estimate, will not be run: where a trace is needed
+ * it is looked at for memory only, and their times are 0. Before anything is prepared; without it: infinity.
+ */
+void cs_cost_limit(struct cs_cost *cost, double peak_memory_bytes);
 /** The options it was made with. Borrowed. */
 const struct cs_run_options *cs_cost_options(const struct cs_cost *cost);
 
+/** Does the closed form take microseconds for this strategy, not a millisecond for its trace? */
+bool cs_cost_is_quick(const struct cs_cost *cost, const struct cs_strategy *strategy);
+
 /** Derive the parts of these strategies (each valid by cs_strategy_check) and ask for all routes that they
- *  need, at once. Errors: those of cs_routes_need, and see cs_cost_watch. */
+ *  need, at once.
+ *  @param[out] n_prepared how many, the first ones: fewer than n when cs_cost_watch's function said so. NULL:
+ *  that is then CS_E_INTERRUPTED. Errors: those of cs_routes_need. */
 CS_MUST_CHECK cs_status cs_cost_prepare(struct cs_cost *cost, const struct cs_strategy *const *strategies,
-                                        int64_t n, struct cs_err *err);
+                                        int64_t n, int64_t *n_prepared, struct cs_err *err);
 
 /** Estimate a strategy that was prepared. Cost a few microseconds, O(layers + stages^2). */
 void cs_cost_estimate(struct cs_cost *cost, const struct cs_strategy *strategy, struct cs_estimate *estimate);

@@ -82,8 +82,7 @@ struct cs_explanation {
     int64_t n_front;
     struct cs_front_point
         *front;          /* Pareto front of step time and memory, fastest first, the winner among them */
-    bool front_is_whole; /* of everything that fits; else (nothing proven, or several sets of algorithms) of
-                            what was simulated */
+    bool front_is_whole; /* of everything that fits; else (nothing proven) of what was simulated */
     int64_t n_front_simulated; /* simulations that it took */
 };
 
@@ -93,6 +92,7 @@ struct cs_explain_options {
     const struct cs_study *const *variants; /* the study with each of cs_explain_variants, for simulations on
                                                other hardware; NULL = the closed form says */
     struct cs_cost *cost;                   /* that the search was made with; NULL = a new one */
+    struct cs_cost *const *set_costs;       /* of a search with several sets of algorithms, each one's */
     int32_t n_workers;                      /* 0 = one a processor */
     const volatile bool *stop;              /* set by a signal handler; may be NULL */
 };

@@ -15,11 +15,19 @@ typedef cs_status (*cs_evaluate_fn)(void *context, const struct cs_strategy *str
 /** A memory of results beside the search: whoever calls cs_search_run may keep them. */
 struct cs_search_memory {
     void *context;
+    /** What follows is about results with this set of collective algorithms. NULL: there is but one. */
+    void (*take_set)(void *context, int32_t set);
     /** Is there a result for this strategy? Then fill in its metrics and `simulated`; the verdict is made
      *  again. */
     bool (*lookup)(void *context, const struct cs_strategy *strategy, struct cs_evaluation *evaluation);
     /** Keep a result (never a failed one), as soon as it is there. */
     void (*save)(void *context, const struct cs_strategy *strategy, const struct cs_evaluation *evaluation);
+    /** Keep why a candidate (its index in the space) was refused: by a rule, for its memory or its results,
+     *  or because it failed. Once for each. May be NULL. */
+    void (*refuse)(void *context, int64_t candidate, const struct cs_strategy *strategy,
+                   enum cs_outcome outcome, const char *rule, const char *reason);
+    /** What was refused so far is to be kept whatever happens. NULL where `refuse` is. */
+    void (*settle)(void *context);
 };
 
 struct cs_search_progress {
@@ -34,12 +42,11 @@ struct cs_search_progress {
 };
 typedef void (*cs_progress_fn)(void *context, const struct cs_search_progress *progress);
 
-/** The middle two need `cost`; only the first simulates. */
+/** But for the first they need the closed form; only the first simulates. */
 enum cs_search_mode {
     CS_SEARCH_SIMULATES,
     CS_SEARCH_ANALYTIC, /* ranks by the closed form; nothing is proven */
-    CS_SEARCH_LOOKS,    /* how rules and memory cut the space: what fits stays open */
-    CS_SEARCH_COUNTS    /* what the rules leave is open: for what a budget does not reach */
+    CS_SEARCH_LOOKS     /* how rules and memory cut the space: what fits stays open */
 };
 
 /** Zero-initialised: all processors, no limits, silent. Pointers are borrowed. */
@@ -51,19 +58,22 @@ struct cs_search_options {
     void *progress_context;
     cs_evaluate_fn evaluate; /* must be given */
     void *evaluate_context;
+    /** Called with evaluate_context in the worker, before `evaluate`: with which set of collective algorithms
+     *  (cs_study_algorithm_set) from here on. NULL: the study's lists of algorithms leave nothing open, one
+     * set is all there is. */
+    void (*take_set)(void *evaluate_context, int32_t set);
     struct cs_cost *cost;                  /* the closed form; NULL = nothing is known beforehand */
+    struct cs_cost *const *set_costs;      /* with take_set in place of `cost`: of each set; NULL likewise */
     const struct cs_search_memory *memory; /* NULL = none */
     enum cs_search_mode mode;
-    /** What searches before this one have used of the study's limits: several that share one budget. */
-    double spent_s;
-    int64_t n_spent; /* simulations asked for (cs_search_result.n_asked) */
+    double spent_s; /* of the study's time limit, before the search */
 };
 
 struct cs_ranked {
     int64_t candidate; /* index in the space */
     double score;      /* @unit of the objective, negated when lower is better */
     struct cs_metrics metrics;
-    int32_t algorithm_set; /* cs_study_algorithm_set; 0 unless results were merged */
+    int32_t algorithm_set; /* cs_study_algorithm_set */
 };
 
 /** The rule of candidates whose workers died, with the outcome failed. */
@@ -86,8 +96,9 @@ enum cs_search_end {
     CS_N_SEARCH_ENDS
 };
 
-/** What a search found. candidates = rejected by rules + oom + simulated + failed + pruned + open; an
- * analytic one has simulated nothing and ranks what fits, but what has no closed form, which is failed. */
+/** What a search found, a candidate with each set of collective algorithms counting as one. candidates =
+ * rejected by rules + oom + simulated + failed + pruned + open; an analytic one has simulated nothing and
+ * ranks what fits, but what has no closed form, which is failed. */
 struct cs_search_result {
     int64_t n_candidates;
     int64_t n_rejected; /* by validity rules, and simulated ones by constraints */
@@ -97,10 +108,15 @@ struct cs_search_result {
     int64_t n_asked; /* simulations that count against the limit: also failed ones and those pruned since */
     int64_t n_remembered; /* of the simulated, taken from the memory of an earlier search */
     int64_t n_fit;        /* candidates whose memory fits, simulated or not; -1 without a closed form */
+    int64_t n_looked;     /* candidates that the closed form looked at, of those that keep the rules; -1
+                             without one. Fewer when the look had to end early */
+    bool *looked_at;      /* per candidate of the space, when the look ended early; else NULL, all were */
     int64_t n_failed;
-    int64_t n_open; /* not looked at: the search ended before */
-    bool complete;  /* nothing better exists in the space */
-    bool analytic;  /* by the closed form alone */
+    int64_t n_open;  /* not decided: the search ended before */
+    bool complete;   /* nothing better exists in the space */
+    double gap_frac; /* how much better than the best, as a share of its score, what was looked at and is not
+                        decided can be at most, by its bounds; 0 = not at all, NaN = nothing is known of it */
+    bool analytic;   /* by the closed form alone */
     enum cs_search_end end;
     double elapsed_s;
     const struct cs_objective *objective;
@@ -111,11 +127,16 @@ struct cs_search_result {
     struct cs_reason *reasons; /* by outcome, then most frequent first, then by name */
 };
 
+/** A search that a time limit ends before it has found anything feasible goes on for so long at most, with
+ *  the best guesses of the closed form, until one is. */
+#define CS_SEARCH_GRACE_S 10.0
+
 /** Search `space` as study->search says. A time limit or *stop is not an error: the result then says so and
- *  holds the best so far. An evaluator that fails, dies or hangs costs its candidate only. The result does
- *  not depend on the number of workers unless the search was cut short.
- * CS_E_IO when no worker processes can be had; analytic: CS_E_INPUT when the study or the run asks for what
- * only a simulation knows. The caller releases. */
+ *  holds the best so far, and at least one of the guesses made so far, unless none is feasible or that takes
+ *  longer than CS_SEARCH_GRACE_S (after *stop: 3 s, and none with workers elsewhere). An evaluator that
+ * fails, dies or hangs costs its candidate only. The result does not depend on the number of workers unless
+ * the search was cut short. CS_E_IO when no worker processes can be had; analytic: CS_E_INPUT when the study
+ * or the run asks for what only a simulation knows. The caller releases. */
 CS_MUST_CHECK cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *study,
                                       const struct cs_space *space, const struct cs_search_options *options,
                                       struct cs_err *err);
@@ -126,10 +147,6 @@ void cs_search_serve(int fd, uint64_t hash, const struct cs_study *study, const 
                      const struct cs_search_options *options);
 /** Hash of the candidates, to be mixed with one of everything else that results depend on. */
 uint64_t cs_search_hash(const struct cs_space *space, uint64_t study_hash);
-/** Add what a search of the same space with another set of collective algorithms has found, and empty it:
- * counts add up, rankings become one, complete if both are, ended as the first that was cut short. `more`
- * ranks with algorithm set `set`. */
-void cs_search_result_merge(struct cs_search_result *result, struct cs_search_result *more, int32_t set);
 /** Safe on a zeroed struct and twice. */
 void cs_search_result_release(struct cs_search_result *result);
 

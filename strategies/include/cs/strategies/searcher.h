@@ -35,16 +35,31 @@ struct cs_outlook {
     bool coarse;        /* the guess leaves out waiting between streams: a bound (cs_estimate.is_coarse) */
 };
 
-/** What an algorithm may look at. Borrowed for the algorithm's life. */
+/** What an algorithm may look at. Borrowed for the algorithm's life. What it proposes, a "candidate" to it,
+ * is a candidate of the space with one of the sets of collective algorithms that the study lists leave open:
+ *  set * space->n_candidates + candidate. */
 struct cs_search_problem {
     const struct cs_study *study;
     const struct cs_space *space;
     const struct cs_objective *objective;
-    const struct cs_outlook *outlooks; /* per candidate of the space */
+    int32_t n_sets;                    /* at least 1 */
+    int64_t n_candidates;              /* with each set */
+    const struct cs_outlook *outlooks; /* per candidate */
     int64_t n_fit;                     /* candidates that fit */
     int64_t n_top;                     /* so many best ones are wanted */
     uint64_t seed;
 };
+
+static inline const struct cs_strategy *cs_problem_strategy(const struct cs_search_problem *problem,
+                                                            int64_t candidate)
+{
+    return &problem->space->candidates[candidate % problem->space->n_candidates].strategy;
+}
+
+static inline int32_t cs_problem_set(const struct cs_search_problem *problem, int64_t candidate)
+{
+    return (int32_t)(candidate / problem->space->n_candidates);
+}
 
 /** next(): no candidate now, ask again when a proposed one has been told about. */
 #define CS_SEARCH_LATER (-2)

@@ -59,6 +59,10 @@ struct cs_space {
  *  combinations or 2 million candidates. Cost O(combinations). The caller releases. */
 CS_MUST_CHECK cs_status cs_space_build(struct cs_space *space, const struct cs_study *study,
                                        struct cs_err *err);
+/** In words, why a candidate with a broken rule cannot run; "" for a rule of the study, which says so itself.
+ *  Returns buf. */
+const char *cs_space_why(const struct cs_candidate *candidate, const struct cs_study *study, char *buf,
+                         size_t buf_bytes);
 /** Safe on a zeroed struct and twice. */
 void cs_space_release(struct cs_space *space);
 

@@ -88,11 +88,14 @@ struct cs_what_if {
     double latency_frac;          /* @unit ratio: of all links */
 };
 
+/** Of a study that gives candidates no limit of their own: more than any takes that does not hang. */
+#define CS_CANDIDATE_LIMIT_S 900.0
+
 struct cs_search_settings {
     const char *algorithm;    /* checked against cs_searcher_find */
     const char *objective;    /* checked against cs_objective_find */
     double time_limit_s;      /* wall clock of the search, 0 = none */
-    double candidate_limit_s; /* wall clock of one candidate, 0 = none */
+    double candidate_limit_s; /* wall clock of one candidate, 0 = none; CS_CANDIDATE_LIMIT_S unless given */
     int64_t simulation_limit; /* simulations of the search, 0 = none */
     int64_t n_top;            /* entries of the ranking that are shown, and that exhaustive proves */
     double device_hour_cost;  /* @unit money per device and hour; 0 when the study does not say */
@@ -173,6 +176,11 @@ CS_MUST_CHECK cs_status cs_description_load(struct cs_study *study, const struct
 /** Pin the keys that `text` ("mp=8,recompute=full") gives, for a search of the rest. A key that the study
  *  searches as a list is CS_E_INPUT naming both places. */
 CS_MUST_CHECK cs_status cs_study_pin(struct cs_study *study, const char *text, struct cs_err *err);
+
+/** CS_E_INPUT when `text`, a strategy of the command line, gives a key another value than the command line's
+ *  own override of the study. */
+CS_MUST_CHECK cs_status cs_study_said_once(const struct cs_study *study, const char *text,
+                                           struct cs_err *err);
 
 /** The one strategy that `text` (NULL = nothing) and the study's pinned values say, a list of one value being
  *  that value: what both leave out is 1, none, or the schedule's default. Canonical. CS_E_INPUT when it

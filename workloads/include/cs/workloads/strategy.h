@@ -127,6 +127,9 @@ void cs_strategy_init(struct cs_strategy *strategy);
  *  keep_weights unless zero = 3, schedule when pp = 1, dimensions of degree 1 in the placement), so that
  * equal runs compare equal. */
 void cs_strategy_canonicalise(struct cs_strategy *strategy);
+/** A list of layers that says what the strategy has without it, for a model of this many layers, is dropped.
+ */
+void cs_strategy_drop_even(struct cs_strategy *strategy, int32_t n_layers);
 bool cs_strategy_equal(const struct cs_strategy *a, const struct cs_strategy *b);
 uint64_t cs_strategy_hash(const struct cs_strategy *strategy);
 /** "dp=16,mp=2,pp=2,op=2,recompute=full" - keys at their default left out except dp, mp, pp; returns buf. */
