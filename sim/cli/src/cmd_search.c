@@ -129,7 +129,10 @@ static void parse_args(struct search_args *args, int argc, char **argv)
          0},
         {"store", OPT_STORE, "FILE", 0, "Keep every result in this file, and take from it what it knows", 0},
         {"explain", OPT_EXPLAIN, NULL, 0,
-         "Say what changing one key of the winner costs and how firm the choice is", 0},
+         "Say what changing one key of the winner costs and how firm the choice is: with simulations of its "
+         "own, that "
+         "no time limit counts",
+         0},
         {"baseline", OPT_BASELINE, "S", 0, "Explain, and say where this strategy loses: dp=4,mp=4,pp=4", 0},
         {"validate-cost-model", OPT_MISRANK, NULL, 0,
          "Simulate everything that fits, and say where the closed form ranks wrongly and why", 0},
