@@ -12,6 +12,11 @@ static const struct cs_strategy *strategy_of(const struct cs_search_report *repo
     return &report->space->candidates[candidate].strategy;
 }
 
+static const char *key_name(int32_t key)
+{
+    return key >= CS_EXPLAIN_KEY_COLL ? cs_coll_names[key - CS_EXPLAIN_KEY_COLL] : cs_strategy_keys[key];
+}
+
 static const char *any_key_text(const struct cs_strategy *strategy, int32_t key, char *buf, size_t buf_bytes)
 {
     if (key < CS_N_KEYS) {
@@ -19,6 +24,14 @@ static const char *any_key_text(const struct cs_strategy *strategy, int32_t key,
     }
     cs__list_text(cs_key_list_of(strategy, (enum cs_list_key)(key - CS_N_KEYS)), buf, buf_bytes);
     return buf[0] ? buf : "none";
+}
+
+/* The algorithm of a kind of collective in a set. */
+static const char *algorithm_text(const struct cs_search_report *report, int32_t set, int32_t key)
+{
+    enum cs_algorithm algorithm[CS_N_COLLS] = {CS_ALGO_AUTO};
+    cs_study_algorithm_set(report->study, set, algorithm);
+    return cs_algorithm_names[algorithm[key - CS_EXPLAIN_KEY_COLL]];
 }
 
 /* Of the objective's value, which is better when higher or when lower. */
@@ -59,9 +72,12 @@ static void print_neighbours(FILE *out, const struct cs_search_report *report, c
         char from[CS__LIST_TEXT_MAX];
         char to[CS__LIST_TEXT_MAX];
         char change[160];
-        (void)fprintf(out, "  %-12s %14s -> %-14s %s\n", cs_strategy_keys[n->key],
-                      any_key_text(winner, n->key, from, sizeof from),
-                      any_key_text(strategy_of(report, n->candidate), n->key, to, sizeof to),
+        bool is_coll = n->key >= CS_EXPLAIN_KEY_COLL;
+        (void)fprintf(out, "  %-12s %14s -> %-14s %s\n", key_name(n->key),
+                      is_coll ? algorithm_text(report, report->result->ranking[0].algorithm_set, n->key)
+                              : any_key_text(winner, n->key, from, sizeof from),
+                      is_coll ? algorithm_text(report, n->algorithm_set, n->key)
+                              : any_key_text(strategy_of(report, n->candidate), n->key, to, sizeof to),
                       change_text(report, n, change, sizeof change));
     }
 }
@@ -200,11 +216,15 @@ json_t *cs_report_explain_json(const struct cs_search_report *report, const stru
     for (int32_t i = 0; i < e->n_neighbours; i++) {
         const struct cs_neighbour *n = &e->neighbours[i];
         json_t *entry =
-            json_pack("{s:s, s:o, s:s, s:o, s:o}", "key", cs_strategy_keys[n->key], "strategy",
+            json_pack("{s:s, s:o, s:s, s:o, s:o}", "key", key_name(n->key), "strategy",
                       cs_report_strategy_json(strategy_of(report, n->candidate)), "status",
                       cs_outcome_names[n->outcome], "step_time_change",
                       isnan(n->loss_frac) ? json_null() : json_real(n->loss_frac), "objective_change",
                       isnan(n->worse_frac) ? json_null() : json_real(change_frac(report, n)));
+        if (n->key >= CS_EXPLAIN_KEY_COLL) {
+            (void)json_object_set_new(entry, "algorithm",
+                                      json_string(algorithm_text(report, n->algorithm_set, n->key)));
+        }
         (void)json_array_append_new(neighbours, entry);
     }
     for (int32_t i = 0; i < CS_EXPLAIN_SHAKEN; i++) {

@@ -441,7 +441,7 @@ json_t *cs_report_search_json(const struct cs_search_report *report, const struc
     put_int(object, "open", result->n_open);
     put_real(object, "elapsed_s", result->elapsed_s);
     put_bool(object, "complete", result->complete);
-    put_real(object, "gap", result->complete ? 0 : result->gap_frac);
+    put_real(object, "gap", result->complete ? 0 : result->looked_at ? (double)NAN : result->gap_frac);
     put_text(object, "end", ends[result->end]);
     put_text(object, "algorithm", result->analytic ? "analytic" : result->algorithm->name);
     put_text(object, "fidelity",

@@ -238,4 +238,6 @@ void cs_cost_estimate(struct cs_cost *cost, const struct cs_strategy *strategy, 
         cs_free(stages);
         cs_free(times);
     }
+    estimate->refusal =
+        estimate->bound_s >= CS__NEVER_S / 2 || estimate->time_s >= CS__NEVER_S / 2 ? cost->refusal : NULL;
 }

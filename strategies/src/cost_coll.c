@@ -206,8 +206,12 @@ struct cs__cost_coll cs__cost_coll(struct cs_cost *cost, int32_t group, enum cs_
     struct cs_arena scratch = {0};
     struct cs_coll_plan plan = {0};
     struct cs__cost_coll result = {.nic = -1};
-    if (!cs_coll_refuses(coll, algorithm, cost->platform, g->ranks, g->n)) {
+    const char *why = cs_coll_refuses(coll, algorithm, cost->platform, g->ranks, g->n);
+    if (!why) {
         cs_coll_plan_build(coll, algorithm, cost->platform, g->ranks, g->n, (double)bytes, &scratch, &plan);
+    } else if (!cost->refusal) {
+        cost->refusal = cs_arena_printf(&cost->arena, "%s by '%s' over %d ranks: %s", cs_coll_names[coll],
+                                        cs_algorithm_names[algorithm], (int)g->n, why);
     }
     if (cost->collecting) {
         for (int32_t p = 0; p < plan.n_phases; p++) {
@@ -219,6 +223,7 @@ struct cs__cost_coll cs__cost_coll(struct cs_cost *cost, int32_t group, enum cs_
         result = plan_time(cost, &plan, g->ranks);
         result.time_s +=
             cost->platform->devices[g->ranks[0]].chip->collective_overhead_s * cost->scale.latency;
+        result.time_s = why ? CS__NEVER_S : result.time_s;
     }
     cs_arena_release(&scratch);
     CS_GROW(cost->colls, cost->n_colls, cost->cap_colls);

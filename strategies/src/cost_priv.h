@@ -30,6 +30,10 @@ struct cs__cost_group {
     const int32_t *ranks;
 };
 
+/** The time of a collective that the algorithm asked for cannot do: so long that whatever needs one shows it
+ * in any sum, and finite, so that differences of such sums are numbers. */
+#define CS__NEVER_S 1e30
+
 /** A collective in closed form. */
 struct cs__cost_coll {
     double time_s; /* fixed cost included */
@@ -115,7 +119,8 @@ struct cs_cost {
     struct cs_arena arena;
     cs_watch_fn is_over; /* may be NULL */
     void *watch_context;
-    bool collecting; /* cs_cost_prepare: collectives are only noted, routes are not known yet */
+    const char *refusal; /* the first algorithm that was none for a group, in words; NULL = all are */
+    bool collecting;     /* cs_cost_prepare: collectives are only noted, routes are not known yet */
     int32_t *pairs;
     int64_t n_pairs, cap_pairs;
     struct cs__memo plan_memo, stage_memo, layout_memo, group_memo, coll_memo, times_memo, trace_memo;

@@ -77,6 +77,29 @@ static int32_t changed_key(const struct cs_strategy *from, const struct cs_strat
     return n == 1 ? keys[0] : -1;
 }
 
+/* The same strategy with another algorithm for one kind of collective: CS_EXPLAIN_KEY_COLL + the kind; -1
+ * when it is another strategy or several kinds. */
+static int32_t changed_collective(const struct explainer *e, const struct cs__known *known)
+{
+    enum cs_algorithm own[CS_N_COLLS];
+    enum cs_algorithm other[CS_N_COLLS];
+    int32_t found = -1;
+    if (known->candidate != e->result->ranking[0].candidate) {
+        return -1;
+    }
+    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
+        own[coll] = other[coll] = CS_ALGO_AUTO;
+    }
+    cs_study_algorithm_set(e->study, winners_set(e), own);
+    cs_study_algorithm_set(e->study, known->set, other);
+    for (int32_t coll = 0; coll < CS_N_COLLS; coll++) {
+        if (own[coll] != other[coll]) {
+            found = found < 0 ? CS_EXPLAIN_KEY_COLL + coll : -2;
+        }
+    }
+    return found < 0 ? -1 : found;
+}
+
 static int compare_neighbours(const void *a, const void *b)
 {
     const struct cs_neighbour *x = a;
@@ -118,6 +141,7 @@ static cs_status simulate_neighbours(struct explainer *e, struct cs_err *err)
     cs_status st = CS_OK;
     struct cs_explanation *out = e->out;
     int64_t candidates[CS_EXPLAIN_NEIGHBOURS_MAX];
+    int32_t sets[CS_EXPLAIN_NEIGHBOURS_MAX];
     struct cs_neighbour *which[CS_EXPLAIN_NEIGHBOURS_MAX];
     int64_t n = 0;
     struct cs_evaluation *evaluations = cs_calloc(CS_EXPLAIN_NEIGHBOURS_MAX, sizeof *evaluations);
@@ -125,10 +149,12 @@ static cs_status simulate_neighbours(struct explainer *e, struct cs_err *err)
         out->neighbours[i].loss_frac = out->neighbours[i].worse_frac = (double)NAN;
         if (out->neighbours[i].outcome == CS_OUTCOME_OPEN) {
             which[n] = &out->neighbours[i];
+            sets[n] = out->neighbours[i].algorithm_set;
             candidates[n++] = out->neighbours[i].candidate;
         }
     }
-    CS_TRY(cs__simulate_listed(evaluations, e->simulator, e->space, candidates, NULL, n, e->options, err));
+    CS_TRY(cs__simulate_listed(evaluations, e->simulator, e->space, candidates,
+                               e->options->set_costs ? sets : NULL, n, e->options, err));
     for (int64_t i = 0; i < n; i++) {
         which[i]->outcome = evaluations[i].outcome;
         if (evaluations[i].simulated) {
@@ -150,11 +176,14 @@ static cs_status find_neighbours(struct explainer *e, struct cs_err *err)
     int64_t n = 0;
     for (int64_t i = 0; i < e->n_known; i++) {
         const struct cs__known *known = &e->known[i];
-        int32_t key = changed_key(e->winner, &e->space->candidates[known->candidate].strategy);
-        if (key >= 0 && known->set == winners_set(e)) {
+        int32_t key = known->set == winners_set(e)
+                          ? changed_key(e->winner, &e->space->candidates[known->candidate].strategy)
+                          : changed_collective(e, known);
+        if (key >= 0) {
             all[n++] = (struct cs_neighbour){
                 .candidate = known->candidate,
                 .key = key,
+                .algorithm_set = known->set,
                 .outcome = known->outcome,
                 .worse_frac = worse_frac(e, guess_score(e, known->time_s, known->memory_bytes)),
                 .peak_memory_bytes = known->memory_bytes};
@@ -208,6 +237,9 @@ static void take_known(struct explainer *e, struct cs_cost *cost, int64_t candid
     struct cs_evaluation evaluation = {.metrics.peak_memory_bytes = estimate.peak_memory_bytes};
     cs_evaluation_judge(&evaluation, e->study);
     bool fits = evaluation.outcome == CS_OUTCOME_OK;
+    if (estimate.refusal && fits) {
+        return; /* it cannot run with these algorithms */
+    }
     if (estimate.time_s > 0 || !fits) { /* of what does not fit the time need not be known */
         e->known[e->n_known++] =
             (struct cs__known){.candidate = candidate,

@@ -85,6 +85,19 @@ static void note_family(struct cs__search *search, int64_t entry, const struct c
                    cs_units_format(device_bytes, CS_UNIT_BYTES, device, sizeof device));
 }
 
+/* One of the study's algorithms is none for this strategy's groups. */
+static void reject(struct cs__search *search, int64_t entry, const char *why)
+{
+    struct cs_evaluation evaluation;
+    char strategy[192];
+    memset(&evaluation, 0, sizeof evaluation);
+    evaluation.outcome = CS_OUTCOME_REJECTED;
+    (void)snprintf(evaluation.rule, sizeof evaluation.rule, CS_RULE_ALGORITHM);
+    (void)snprintf(evaluation.reason, sizeof evaluation.reason, "%.100s: %.150s",
+                   cs_strategy_format(cs__entry_strategy(search, entry), strategy, sizeof strategy), why);
+    (void)cs__search_count(search, entry, &evaluation);
+}
+
 /* Look at one candidate with one set through the closed form; what does not fit is booked at once. */
 static void look_at(struct cs__search *search, int64_t entry)
 {
@@ -100,6 +113,11 @@ static void look_at(struct cs__search *search, int64_t entry)
     if (!outlook->fits) {
         note_family(search, entry, &evaluation, estimate.state_bytes);
         (void)cs__search_count(search, entry, &evaluation);
+        return;
+    }
+    if (estimate.refusal) {
+        outlook->fits = false;
+        reject(search, entry, estimate.refusal);
         return;
     }
     if (search->options->mode == CS_SEARCH_LOOKS) {

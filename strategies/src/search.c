@@ -152,6 +152,10 @@ static void book(struct cs__search *search, const struct cs__flight *flight)
     struct cs_search_result *result = search->result;
     const struct cs_searcher *searcher = search->searcher;
     search->is_booked[flight->candidate] = true;
+    if (flight->evaluation.outcome == CS_OUTCOME_FAILED) { /* what it would have scored stays unknown */
+        search->failed_bound_score =
+            fmax(search->failed_bound_score, search->outlooks[flight->candidate].bound_score);
+    }
     if (searcher->obsolete && searcher->obsolete(search->algorithm, flight->candidate)) {
         result->n_open--;
         result->n_pruned++;
@@ -264,8 +268,7 @@ static void fill_failure(const struct cs__search *search, int64_t job, enum cs_j
     if (refused) { /* one of the study's algorithms is none for this strategy's groups: another is */
         evaluation->outcome = CS_OUTCOME_REJECTED;
     }
-    (void)snprintf(evaluation->rule, sizeof evaluation->rule, "%s",
-                   refused ? "collective-algorithm" : rules[end]);
+    (void)snprintf(evaluation->rule, sizeof evaluation->rule, "%s", refused ? CS_RULE_ALGORITHM : rules[end]);
     (void)snprintf(evaluation->reason, sizeof evaluation->reason, "%.100s: %.150s", strategy, text);
 }
 
@@ -344,7 +347,7 @@ static double gap_frac(const struct cs__search *search)
         return (double)NAN;
     }
     double best_score = result->ranking[search->best].score;
-    double bound_score = best_score;
+    double bound_score = fmax(best_score, search->failed_bound_score);
     for (int64_t i = 0; i < search->n_entries; i++) {
         if (search->outlooks[i].fits && !search->is_booked[i]) {
             bound_score = fmax(bound_score, search->outlooks[i].bound_score);
@@ -428,8 +431,6 @@ out:
     return st;
 }
 
-/* Of the time limit, after the look ahead: enough for a best so far where none can be there yet. 0 = no
- * limit. */
 /* Of the time limit; 0 = there is none. */
 static double time_left_s(const struct cs__search *search)
 {
@@ -438,11 +439,12 @@ static double time_left_s(const struct cs__search *search)
     return limit_s > 0 ? fmax(limit_s - spent_s, LEAST_TIME_S) : 0;
 }
 
-/* Of the grace after the time limit, of which looking may have had a part. */
+/* Of the grace after the time limit, of which looking may have had a part. It begins with the search where
+ * the limit was over before. */
 static double grace_left_s(const struct cs__search *search)
 {
-    double over_s =
-        search->options->spent_s + cs__now_s() - search->started_s - search->study->search.time_limit_s;
+    double left_s = fmax(search->study->search.time_limit_s - search->options->spent_s, 0);
+    double over_s = cs__now_s() - search->started_s - left_s;
     return fmax(CS_SEARCH_GRACE_S - over_s, 1);
 }
 
@@ -512,6 +514,7 @@ cs_status cs_search_run(struct cs_search_result *result, const struct cs_study *
                                 .result = result,
                                 .n_sets = n_sets,
                                 .n_entries = n_sets * space->n_candidates,
+                                .failed_bound_score = -(double)INFINITY,
                                 .best = -1};
     *result = (struct cs_search_result){.objective = cs_objective_find(study->search.objective),
                                         .algorithm = cs_searcher_find(study->search.algorithm)};

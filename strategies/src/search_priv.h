@@ -36,8 +36,12 @@ struct cs__search {
     bool *is_booked;             /* per entry */
     struct cs__flight *flights;  /* proposals that are not booked; from first_flight on */
     int64_t n_flights, cap_flights, first_flight;
-    bool ended_by_limit; /* of simulations */
+    double failed_bound_score; /* highest bound of what failed; -infinity = nothing did */
+    bool ended_by_limit;       /* of simulations */
 };
+
+/* Of a candidate for whose groups a study's collective algorithm is none. */
+#define CS_RULE_ALGORITHM "collective-algorithm"
 
 static inline int64_t cs__entry_candidate(const struct cs__search *search, int64_t entry)
 {

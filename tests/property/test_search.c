@@ -269,6 +269,49 @@ static int32_t n_close(struct claimed *c, const char *algorithm, int64_t limit, 
 /* The shipped study, all schedules and micro-batches, without the placements that lay tensor parallelism
  * across nodes, which are slow to simulate one and all; `bench_search --claims` says the same of all of it.
  */
+/* Simulates all but one, which fails. */
+struct but_one {
+    struct cs_simulator *simulator;
+    struct cs_strategy fails;
+};
+
+static cs_status evaluate_but_one(void *context, const struct cs_strategy *strategy,
+                                  struct cs_evaluation *evaluation, struct cs_err *err)
+{
+    struct but_one *but_one = context;
+    if (cs_strategy_equal(strategy, &but_one->fails)) {
+        return cs_err_set(err, CS_E_ENGINE, CS_NOLOC, "made-up failure");
+    }
+    return cs_simulator_evaluate(but_one->simulator, strategy, evaluation, err);
+}
+
+START_TEST(test_what_failed_is_not_decided)
+{
+    /* The best one fails: what is left may be as much better than the best found as that one is. */
+    struct world w = {0};
+    struct cs_err err = {0};
+    struct cs_search_result failed;
+    set(&w, "strategy.mp", "8");
+    set(&w, "strategy.schedule", "1f1b");
+    set(&w, "strategy.placement", "mp,cp,dp,pp");
+    set(&w, "strategy.micro_batch", "[1, 2]");
+    open_world(&w, "llama3-70b-64");
+    struct cs_search_result whole = search(&w, "exhaustive", 2);
+    ck_assert(whole.complete);
+    struct but_one but_one = {&w.simulator, w.space.candidates[whole.ranking[0].candidate].strategy};
+    const struct cs_search_options options = {
+        .n_workers = 2, .evaluate = evaluate_but_one, .evaluate_context = &but_one, .cost = w.cost};
+    ck_assert_ok(cs_search_run(&failed, &w.study, &w.space, &options, &err), &err);
+    ck_assert_int_eq(failed.n_failed, 1);
+    ck_assert(!failed.complete);
+    ck_assert_int_eq(failed.ranking[0].candidate, whole.ranking[1].candidate);
+    ck_assert_double_ge(failed.gap_frac, whole.ranking[0].score / whole.ranking[1].score - 1);
+    cs_search_result_release(&failed);
+    cs_search_result_release(&whole);
+    close_world(&w);
+}
+END_TEST
+
 START_TEST(test_few_simulations)
 {
     struct claimed claimed = {.world = {.n = 0}};
@@ -302,6 +345,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, test_random_space, 0, N_SPACES);
 #ifndef CS_SANITIZER
     tcase_add_test(c, test_few_simulations);
+    tcase_add_test(c, test_what_failed_is_not_decided);
 #endif
     suite_add_tcase(s, c);
     return s;

@@ -38,6 +38,9 @@ struct cs_estimate {
     int64_t peak_memory_bytes; /* of the fullest rank, as the ledger has it; runtime's reserve included.
                                   A lower bound when devices differ */
     double state_bytes;        /* of that, the model state of the fullest rank */
+    const char *refusal; /* NULL, or why it cannot run: an algorithm of the options is none for one of its
+                            groups (the first such group met); the times are then without meaning. Borrowed
+                            from the closed form */
     bool is_coarse; /* the parts do not cover the strategy (cs_stage_cost_covers, lists apart): the longest of
                        what its streams and its NIC have to do alone, with the filling of the pipeline; a
                        weaker bound and no guess */

@@ -20,9 +20,11 @@
 #define CS_EXPLAIN_SHAKE_FRAC 0.1
 
 /** A strategy that differs from the winner in one key (dp makes up for it; op = dp stays op = dp). */
+#define CS_EXPLAIN_KEY_COLL 1000
 struct cs_neighbour {
     int64_t candidate; /* index in the space */
-    int32_t key;       /* in cs_strategy_keys */
+    int32_t key; /* in cs_strategy_keys; CS_EXPLAIN_KEY_COLL + kind: the algorithm of a kind of collective */
+    int32_t algorithm_set; /* cs_study_algorithm_set */
     enum cs_outcome outcome;
     double worse_frac; /* the objective's value is worse than the winner's, as a share of it; NaN unless
                           simulated */
