@@ -198,6 +198,15 @@ static void put_inputs(json_t *object, const struct cs_study *study, const struc
     put_text(batch, "dtype", cs_dtype_names[training->dtype]);
     put_text(batch, "gradient_dtype", cs_dtype_names[training->gradient_dtype]);
     put_text(batch, "optimizer", cs_optimizer_names[training->optimizer]);
+    put_bool(batch, "flash_attention", training->flash_attention);
+    put_bool(batch, "fused_rmsnorm", !training->separate_norms);
+    put_bool(batch, "fused_rotary_pos_emb", !training->separate_rope);
+    put_bool(batch, "fused_swiglu", training->fused_glu);
+    put_bool(batch, "moe_grouped_gemm", !training->separate_experts);
+    put_real(batch, "gradient_bucket_bytes", training->bucket_bytes);
+    if (training->host_bytes_per_s > 0) {
+        put_real(batch, "host_bandwidth_bytes_per_s", training->host_bytes_per_s);
+    }
     if (training->routing_imbalance_frac > 1) {
         put_real(batch, "routing_imbalance", training->routing_imbalance_frac);
     }

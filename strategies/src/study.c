@@ -36,6 +36,32 @@ out:
     return st;
 }
 
+/* Words about kernels that the model does not have say something that the run will not do. */
+static cs_status check_fused(const struct cs_study *study, const struct cs_yaml_node *root,
+                             struct cs_err *err)
+{
+    const struct cs_model *m = &study->model;
+    const struct cs_training *t = &study->training;
+    const bool is_gated = m->activation == CS_ACT_SWIGLU || m->activation == CS_ACT_GEGLU;
+    const struct {
+        const char *key;
+        bool asked, has;
+        const char *what;
+    } words[] = {{"fused_rmsnorm", t->separate_norms, m->image == 0 && m->norm == CS_NORM_RMS, "RMSNorm"},
+                 {"fused_rotary_pos_emb", t->separate_rope, m->image == 0 && m->position == CS_POS_ROPE,
+                  "rotary embedding"},
+                 {"fused_swiglu", t->fused_glu, m->image == 0 && is_gated, "gated MLP"},
+                 {"moe_grouped_gemm", t->separate_experts, m->n_experts > 0, "experts"}};
+    for (int32_t i = 0; i < CS_COUNT(words); i++) {
+        if (words[i].asked && !words[i].has) {
+            const struct cs_yaml_node *node = cs_yaml_get(cs_yaml_get(root, "training"), words[i].key);
+            return cs_err_set(err, CS_E_INPUT, node->loc, "'%s' has no effect on model '%s': it has no %s",
+                              words[i].key, m->name, words[i].what);
+        }
+    }
+    return CS_OK;
+}
+
 /* Uneven routing is of experts, as many rows each where a capacity is filled up. */
 static cs_status check_routing(const struct cs_study *study, const struct cs_yaml_node *root,
                                struct cs_err *err)
@@ -299,6 +325,7 @@ static cs_status load_parts(struct cs_study *study, const struct cs_study_source
     CS_TRY(cs_yaml_opt_bool(cs_yaml_get(root, "training"), "flash_attention",
                             &study->training.flash_attention, err));
     CS_TRY(read_fused(&study->training, cs_yaml_get(root, "training"), err));
+    CS_TRY(check_fused(study, root, err));
 out:
     return st;
 }

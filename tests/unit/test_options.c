@@ -352,9 +352,37 @@ START_TEST(test_chains)
     ck_assert_int_eq(n[1], 8 * 32);
     ck_assert_double_eq_tol(traffic(a, "forward", "attention.rope", &n[0]), 2 * 4 * LLAMA_HIDDEN, 1);
     ck_assert_double_eq_tol(traffic(b, "forward", "attention.rope", &n[1]), 2 * 20 * LLAMA_HIDDEN, 1);
+    /* Kept: the input in fp32 and what is multiplied by the gain, instead of the input. Two norms a layer,
+     * and the last one. */
+    struct cs_mem_peak peak[2];
+    cs_trace_memory(a, 0, &peak[0]);
+    cs_trace_memory(b, 0, &peak[1]);
+    double more = (double)(peak[1].by_category_bytes[CS_MEM_ACTIVATIONS] -
+                           peak[0].by_category_bytes[CS_MEM_ACTIVATIONS]);
+    ck_assert_double_eq_tol(more, (4 + 2 - 2) * (2 * LLAMA_HIDDEN + 1024.0 * 4096), 0.5);
     cs_trace_free(a);
     cs_trace_free(b);
     cs_model_release(&llama);
+}
+END_TEST
+
+START_TEST(test_latent_rope)
+{
+    /* Of latent attention 64 of a head's 192 elements are rotated, of keys one part for all heads: 2 bytes
+     * read and 2 written, and four times that more when it is a chain. */
+    int32_t n = 0;
+    struct cs_model deepseek = workload_model("deepseek-v3");
+    struct cs_training fused = workload_training(&deepseek, 8, 512);
+    struct cs_training chain = fused;
+    chain.separate_rope = true;
+    struct cs_trace *a = workload_trace(&deepseek, &fused, "dp=2");
+    struct cs_trace *b = workload_trace(&deepseek, &chain, "dp=2");
+    double more = traffic(b, "forward", "attention.rope", &n) - traffic(a, "forward", "attention.rope", &n);
+    double layers = 62; /* one of them predicts the token behind */
+    ck_assert_double_eq_tol(more / (4 * 4.0 * 512 * (128 + 1) * 64), layers, 1e-6);
+    cs_trace_free(a);
+    cs_trace_free(b);
+    cs_model_release(&deepseek);
 }
 END_TEST
 
@@ -438,6 +466,7 @@ static Suite *options_suite(void)
     tcase_add_test(c, test_fp8);
     tcase_add_test(c, test_fp8_separate_casts);
     tcase_add_test(c, test_chains);
+    tcase_add_test(c, test_latent_rope);
     tcase_add_test(c, test_fused_glu);
     tcase_add_loop_test(c, test_separate_experts, 0, 2);
     suite_add_tcase(suite, c);

@@ -82,9 +82,10 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
     fill_minus_one(builder->event_index, CS_N_EVENTS);
     fill_minus_one(builder->lane_stream, CS_N_LANES);
     (void)cs__builder_stream(builder, CS_LANE_COMPUTE);
-    cs__graph_build(&builder->graph, &builder->trace->arena, model,
-                    (int64_t)strategy->micro_batch * strategy->dp, training->seq_length,
-                    (struct cs_graph_fused){training->flash_attention, training->fused_glu});
+    cs__graph_build(
+        &builder->graph, &builder->trace->arena, model, (int64_t)strategy->micro_batch * strategy->dp,
+        training->seq_length,
+        (struct cs_graph_fused){training->flash_attention, training->fused_glu, training->separate_norms});
     cs__pipeline_init(&builder->pipeline, strategy, cs_strategy_micro_batches(strategy, training));
     cs__sharding_init(&builder->sharding, &builder->graph, strategy);
     builder->costing =
@@ -94,7 +95,6 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                             .separate_casts = training->separate_casts,
                             .separate_norms = training->separate_norms,
                             .separate_rope = training->separate_rope,
-                            .fused_glu = training->fused_glu,
                             .separate_experts = training->separate_experts,
                             .rows_gathered = strategy->expert_mp && strategy->sp ? strategy->mp : 1,
                             .imbalance_frac = imbalance_frac(builder),

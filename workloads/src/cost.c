@@ -261,18 +261,15 @@ static const struct chain norm_chain = {{9.0, 14.0}, {8, 14}};
 static const struct chain rope_chain = {{5.0, 5.0}, {10, 10}};
 
 static void as_chain(const struct cs_costing *costing, const struct cs_node *node, enum cs_pass pass,
-                     struct cs_op_cost *cost)
+                     double one_kernel_bytes, struct cs_op_cost *cost)
 {
     const struct chain *chain = node->chain == CS_CHAIN_NORM && costing->separate_norms  ? &norm_chain
                                 : node->chain == CS_CHAIN_ROPE && costing->separate_rope ? &rope_chain
                                                                                          : NULL;
     if (chain) {
-        cost->bytes *= chain->traffic_ratio[pass != CS_PASS_FORWARD];
+        double more = chain->traffic_ratio[pass != CS_PASS_FORWARD] - 1;
+        cost->bytes = one_kernel_bytes * (1 + more * (1 - node->unchained_frac));
         cost->n_kernels = chain->n_kernels[pass != CS_PASS_FORWARD];
-    } else if (node->chain == CS_CHAIN_GATE && costing->fused_glu) {
-        /* The kernel of the product does it: of its own there is the gate to read again for backward. */
-        cost->bytes = pass == CS_PASS_FORWARD ? 0 : cost->bytes / 3;
-        cost->n_kernels = 0;
     }
 }
 
@@ -283,6 +280,7 @@ static struct cs_op_cost pointwise_cost(const struct cs_costing *costing, const 
     int64_t in = list_bytes(costing, segment, node->in, node->n_in, space);
     int64_t out = list_bytes(costing, segment, node->out, node->n_out, space);
     int64_t par = list_bytes(costing, segment, node->par, node->n_par, space);
+    int64_t kept = node->chain == CS_CHAIN_NORM ? in : 0;
     struct cs_op_cost cost = {.kind = node->kind, .dtype = costing->dtype, .batch = 1, .n_kernels = 1};
     int64_t elements = 0;
     for (uint8_t i = 0; i < node->n_in + node->n_out; i++) {
@@ -300,7 +298,8 @@ static struct cs_op_cost pointwise_cost(const struct cs_costing *costing, const 
         cost.flop = node->backward_flop_per_elt * (double)elements;
         cost.bytes = (double)(out + in + par + list_bytes(costing, segment, node->save, node->n_save, space));
     }
-    as_chain(costing, node, pass, &cost);
+    /* One kernel keeps what it reads anyway. */
+    as_chain(costing, node, pass, (double)(in + out + par + (pass == CS_PASS_FORWARD ? 0 : kept)), &cost);
     return cost;
 }
 

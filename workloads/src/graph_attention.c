@@ -48,6 +48,17 @@ static uint8_t add_latent(struct cs_build *b, struct cs_node *down, const char *
     return cs__build_norm(b, norm, latent, name, axes, axis);
 }
 
+/** Of what the rotation of latent attention reads and writes (queries, keys whole), the share that is
+ * rotated: of each head's query a part, of the keys the part that is one for all heads. */
+static double rotated_frac(const struct cs_model *model)
+{
+    double heads = (double)model->n_heads;
+    double rotated = (double)model->qk_rope_head_dim;
+    double whole = (double)(model->qk_nope_head_dim + model->qk_rope_head_dim);
+    double moved = 3 * heads * whole + heads * (double)model->qk_nope_head_dim + rotated;
+    return 2 * (heads + 1) * rotated / moved;
+}
+
 /** Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): q, k and v come from latents,
  * the rotated part of k is one for all heads. Down-projections have no axis that mp cuts. */
 static void add_latent_qkv(struct cs_build *b, uint8_t x, uint8_t qkv[3])
@@ -81,6 +92,7 @@ static void add_latent_qkv(struct cs_build *b, uint8_t x, uint8_t qkv[3])
 
     node = cs__build_pointwise(b, "attention.rope", CS_OPKIND_ELEMENTWISE, ROPE_FLOP, ROPE_FLOP);
     node->chain = CS_CHAIN_ROPE;
+    node->unchained_frac = 1 - rotated_frac(b->model);
     cs__node_in(node, qkv[0]);
     cs__node_in(node, k_nope);
     cs__node_in(node, k_rope);

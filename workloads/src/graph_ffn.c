@@ -14,6 +14,21 @@ static uint8_t ffn_tensor(struct cs_build *b, const char *name)
     return cs__segment_tensor(b->segment, name, CS_AXES(b->batch, b->seq, b->ffn));
 }
 
+/** act(gate) * up in one kernel, which keeps its inputs. */
+static uint8_t add_fused_gate(struct cs_build *b, const uint8_t half[2], const struct gated *g)
+{
+    uint8_t product = cs__segment_tensor(b->segment, "product", g->inner);
+    struct cs_node *node = cs__build_pointwise(b, g->mul, CS_OPKIND_ELEMENTWISE,
+                                               ACTIVATION_FORWARD_FLOP + 1.0, ACTIVATION_BACKWARD_FLOP + 2.0);
+    for (int i = 0; i < 2; i++) {
+        cs__node_in(node, half[i]);
+        cs__node_save(node, half[i]);
+    }
+    cs__node_out(node, product);
+    node->selective = CS_SEL_DROP;
+    return product;
+}
+
 /** act(gate) * up. Selective recomputation runs both again: MindFormers' default operator list
  *  (feed_forward.mul, w1.activation.silu). */
 static uint8_t add_gated(struct cs_build *b, uint8_t x, const struct gated *g)
@@ -30,6 +45,9 @@ static uint8_t add_gated(struct cs_build *b, uint8_t x, const struct gated *g)
         }
         cs__node_out(node, half[i]);
     }
+    if (b->fused_glu) {
+        return add_fused_gate(b, half, g);
+    }
     uint8_t activated = cs__segment_tensor(segment, "activated gate", g->inner);
     node = cs__build_pointwise(b, silu ? g->silu : g->gelu, CS_OPKIND_ELEMENTWISE, ACTIVATION_FORWARD_FLOP,
                                ACTIVATION_BACKWARD_FLOP);
@@ -37,16 +55,13 @@ static uint8_t add_gated(struct cs_build *b, uint8_t x, const struct gated *g)
     cs__node_out(node, activated);
     cs__node_save(node, half[0]);
     node->selective = CS_SEL_DROP;
-    node->chain = CS_CHAIN_GATE;
 
     uint8_t product = cs__segment_tensor(segment, "product", g->inner);
     node = cs__build_pointwise(b, g->mul, CS_OPKIND_ELEMENTWISE, 1.0, 2.0);
     cs__node_in(node, activated);
     cs__node_in(node, half[1]);
     cs__node_out(node, product);
-    if (!b->fused_glu) {
-        cs__node_save(node, activated);
-    }
+    cs__node_save(node, activated);
     cs__node_save(node, half[1]);
     node->selective = CS_SEL_DROP;
     return product;

@@ -67,13 +67,7 @@ enum cs_exchange { CS_EXCHANGE_NONE, CS_EXCHANGE_OUTPUT, CS_EXCHANGE_INPUT };
 
 #define CS_NODE_IO_MAX 6
 /** A pointwise operator that is a chain of elementary kernels where nothing fuses it. */
-enum cs_chain {
-    CS_CHAIN_NONE,
-    CS_CHAIN_NORM,
-    CS_CHAIN_ROPE,
-    CS_CHAIN_GATE /* a gated MLP's activation: no kernel of its own where it is fused with the product behind
-                   */
-};
+enum cs_chain { CS_CHAIN_NONE, CS_CHAIN_NORM, CS_CHAIN_ROPE };
 
 struct cs_node {
     const char *label;
@@ -89,6 +83,7 @@ struct cs_node {
     bool replicated_experts;        /* the axis of experts is whole on every rank (router) */
     enum cs_exchange exchange;
     enum cs_chain chain;
+    double unchained_frac; /* share of the traffic that is not of the chain: what is only put beside */
     double forward_flop_per_elt, backward_flop_per_elt; /* POINTWISE: vector arithmetic per output element */
     enum cs_selective selective;
     bool no_backward; /* nothing to do and nothing to pass on */
@@ -146,7 +141,8 @@ struct cs_graph {
 /** Kernels that are one, and so keep less for the backward pass. */
 struct cs_graph_fused {
     bool attention;
-    bool glu; /* activation and product of a gated MLP */
+    bool glu;            /* activation and product of a gated MLP */
+    bool norms_separate; /* not one: a norm keeps its input in fp32 and what it multiplies by its gain */
 };
 
 /** Build the graph of a model for `batch` sequences of `seq_length` tokens (global sizes: what all

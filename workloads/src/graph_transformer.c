@@ -32,7 +32,14 @@ uint8_t cs__build_norm(struct cs_build *b, const char *label, uint8_t x, const c
     node->chain = b->model->norm == CS_NORM_RMS ? CS_CHAIN_NORM : CS_CHAIN_NONE;
     cs__node_in(node, x);
     cs__node_out(node, out);
-    cs__node_save(node, x);
+    if (b->norms_separate && node->chain == CS_CHAIN_NORM) {
+        uint8_t wide = cs__segment_tensor(b->segment, "norm input in fp32", axes);
+        b->segment->tensors[wide].elt_bytes = 4;
+        cs__node_save(node, wide);
+        cs__node_save(node, cs__segment_tensor(b->segment, "norm before its gain", axes));
+    } else {
+        cs__node_save(node, x);
+    }
     cs__node_par(node, cs__segment_param(b->segment, "gain", CS_AXES(axis)));
     if (b->model->norm == CS_NORM_LAYER) {
         cs__node_par(node, cs__segment_param(b->segment, "bias", CS_AXES(axis)));
@@ -280,7 +287,11 @@ void cs__graph_build(struct cs_graph *graph, struct cs_arena *arena, const struc
         cs__graph_resnet(graph, model, batch);
         return;
     }
-    struct cs_build b = {.graph = graph, .model = model, .flash = fused.attention, .fused_glu = fused.glu};
+    struct cs_build b = {.graph = graph,
+                         .model = model,
+                         .flash = fused.attention,
+                         .fused_glu = fused.glu,
+                         .norms_separate = fused.norms_separate};
     b.batch = (int8_t)cs__graph_axis(graph, "batch", batch, CS_AXIS_BATCH);
     b.seq = (int8_t)cs__graph_axis(graph, "sequence", seq_length, CS_AXIS_SEQ);
     b.keys = (int8_t)cs__graph_axis(graph, "keys", seq_length, CS_AXIS_PLAIN);
