@@ -97,18 +97,34 @@ static cs_status use_wal(struct cs_store *store, struct cs_err *err)
     return code == SQLITE_OK ? CS_OK : db_error(store, "cannot use", err);
 }
 
-/* Is the store one of this build? One without a word about it is new. */
+/* Is the store one of this build? One without tables is new; a table that only bears the name of one of ours
+ * says nothing. */
 static cs_status check_stamp(struct cs_store *store, const char *stamp, struct cs_err *err)
 {
+    static const char ours[] = "clustersim results ";
     cs_status st = CS_OK;
-    char found[160];
-    CS_TRY(
-        one_text(store, "SELECT count(*) FROM sqlite_master WHERE name = 'meta'", found, sizeof found, err));
-    if (strcmp(found, "0") == 0) {
+    char count[32];
+    char found[160] = "";
+    CS_TRY(one_text(store, "SELECT count(*) FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'", count,
+                    sizeof count, err));
+    if (strcmp(count, "0") == 0) {
         return CS_OK;
     }
-    CS_TRY(one_text(store, "SELECT value FROM meta WHERE key = 'version'", found, sizeof found, err));
-    if (strcmp(found, stamp) != 0) {
+    CS_TRY(one_text(store,
+                    "SELECT count(*) FROM sqlite_master WHERE name NOT IN ('meta','studies','results',"
+                    "'spaces','verdicts') AND name NOT LIKE 'sqlite_%'",
+                    count, sizeof count, err));
+    if (strcmp(count, "0") == 0) {
+        CS_TRY(one_text(store, "SELECT count(*) FROM pragma_table_info('meta') WHERE name IN ('key','value')",
+                        count, sizeof count, err));
+        if (strcmp(count, "2") == 0) {
+            CS_TRY(one_text(store, "SELECT value FROM meta WHERE key = 'version'", found, sizeof found, err));
+        }
+    }
+    if (strncmp(found, ours, sizeof ours - 1) != 0) {
+        st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){store->path, 0, 0},
+                        "is a database of something else: choose another file");
+    } else if (strcmp(found, stamp) != 0) {
         st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){store->path, 0, 0},
                         "the store is of another version ('%s'; this is '%s'): choose another file", found,
                         stamp);
@@ -123,18 +139,8 @@ static cs_status set_up(struct cs_store *store, int32_t version, struct cs_err *
     cs_status st = CS_OK;
     char stamp[160];
     char *sql = NULL;
-    char count[32];
     make_stamp(version, stamp, sizeof stamp);
     (void)sqlite3_busy_timeout(store->db, BUSY_MS);
-    CS_TRY(one_text(store,
-                    "SELECT count(*) FROM sqlite_master WHERE name NOT IN ('meta','studies','results',"
-                    "'spaces','verdicts') AND name NOT LIKE 'sqlite_%'",
-                    count, sizeof count, err));
-    if (strcmp(count, "0") != 0) {
-        st = cs_err_set(err, CS_E_INPUT, (struct cs_loc){store->path, 0, 0},
-                        "is a database of something else: choose another file");
-        goto out;
-    }
     CS_TRY(check_stamp(store, stamp, err)); /* before anything is written to another's */
     CS_TRY(use_wal(store, err));
     CS_TRY(run(store, "PRAGMA synchronous = NORMAL", "cannot use", err));

@@ -21,9 +21,11 @@ bool cs__verdicts_init(struct cs__verdicts *verdicts, sqlite3 *db)
 
 void cs__verdicts_release(struct cs__verdicts *verdicts)
 {
+    verdicts->is_cleaned = false;
+    cs__verdicts_write(verdicts);
     (void)sqlite3_finalize(verdicts->put);
     cs_free(verdicts->waiting);
-    cs_free(verdicts->stale);
+    cs_free(verdicts->spaces);
     cs_strbuf_release(&verdicts->text);
     *verdicts = (struct cs__verdicts){0};
 }
@@ -33,7 +35,6 @@ bool cs__verdicts_space(struct cs__verdicts *verdicts, int64_t study, const char
     sqlite3_stmt *find = NULL;
     char *sql = sqlite3_mprintf("INSERT OR IGNORE INTO spaces(study, key, candidates) VALUES(%lld, %Q, %lld)",
                                 (long long)study, key, (long long)n_candidates);
-    cs__verdicts_write(verdicts);
     verdicts->space = 0;
     bool good = sql && sqlite3_exec(verdicts->db, sql, NULL, NULL, NULL) == SQLITE_OK;
     sqlite3_free(sql);
@@ -42,8 +43,9 @@ bool cs__verdicts_space(struct cs__verdicts *verdicts, int64_t study, const char
            sqlite3_step(find) == SQLITE_ROW;
     if (good) {
         verdicts->space = sqlite3_column_int64(find, 0);
-        CS_GROW(verdicts->stale, verdicts->n_stale, verdicts->cap_stale);
-        verdicts->stale[verdicts->n_stale++] = verdicts->space;
+        CS_GROW(verdicts->spaces, verdicts->n_spaces, verdicts->cap_spaces);
+        verdicts->spaces[verdicts->n_spaces++] = (struct cs__verdict_space){verdicts->space, study};
+        verdicts->is_cleaned = false;
     }
     (void)sqlite3_finalize(find);
     sqlite3_free(sql);
@@ -90,12 +92,18 @@ static bool put(struct cs__verdicts *verdicts, const struct cs__verdict *verdict
     return sqlite3_step(verdicts->put) == SQLITE_DONE;
 }
 
-/* Rows of searches before this one. */
-static bool remove_old(struct cs__verdicts *verdicts)
+/* A candidate that failed in one search may have a result of another. Every other verdict follows from the
+ * space and the results, which are the same for all searches: it is replaced, never stale, and must not be
+ * removed, for another search may be writing the same ones. */
+static bool remove_stale(struct cs__verdicts *verdicts)
 {
     bool good = true;
-    for (int32_t i = 0; i < verdicts->n_stale && good; i++) {
-        char *sql = sqlite3_mprintf("DELETE FROM verdicts WHERE space = %lld", (long long)verdicts->stale[i]);
+    for (int32_t i = 0; i < verdicts->n_spaces && good; i++) {
+        char *sql =
+            sqlite3_mprintf("DELETE FROM verdicts WHERE space = %lld AND outcome = %Q AND strategy IN "
+                            "(SELECT strategy FROM results WHERE study = %lld)",
+                            (long long)verdicts->spaces[i].space, cs_outcome_names[CS_OUTCOME_FAILED],
+                            (long long)verdicts->spaces[i].study);
         good = sql && sqlite3_exec(verdicts->db, sql, NULL, NULL, NULL) == SQLITE_OK;
         sqlite3_free(sql);
     }
@@ -104,13 +112,14 @@ static bool remove_old(struct cs__verdicts *verdicts)
 
 void cs__verdicts_write(struct cs__verdicts *verdicts)
 {
-    bool has_work = verdicts->n > 0 || verdicts->n_stale > 0;
+    bool cleans = !verdicts->is_cleaned && verdicts->n_spaces > 0;
+    bool has_work = verdicts->n > 0 || cleans;
     if (has_work && !verdicts->problem[0]) {
         bool good = sqlite3_exec(verdicts->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
-        good = good && remove_old(verdicts);
         for (int32_t i = 0; i < verdicts->n && good; i++) {
             good = put(verdicts, &verdicts->waiting[i]);
         }
+        good = good && (!cleans || remove_stale(verdicts));
         good = good && sqlite3_exec(verdicts->db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK;
         if (!good) {
             (void)snprintf(verdicts->problem, sizeof verdicts->problem, "%s", sqlite3_errmsg(verdicts->db));
@@ -118,7 +127,7 @@ void cs__verdicts_write(struct cs__verdicts *verdicts)
             (void)sqlite3_exec(verdicts->db, "ROLLBACK", NULL, NULL, NULL);
         }
         (void)sqlite3_reset(verdicts->put);
-        verdicts->n_stale = 0;
+        verdicts->is_cleaned = true;
     }
     verdicts->n = 0;
     verdicts->text.len = 0;

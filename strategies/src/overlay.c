@@ -107,6 +107,30 @@ static const struct cs_yaml_node *map_with(struct cs_arena *arena, const struct 
     return copy;
 }
 
+/* A collective's algorithm that --collective pins: is it searched as a list, or has --set said another one?
+ */
+static cs_status check_pin(struct cs_arena *arena, const struct cs_override *override, const char *kind,
+                           const struct cs_yaml_node *old, struct cs_err *err)
+{
+    bool is_said = old && old->loc.file && strcmp(old->loc.file, CS__COMMAND_LINE) == 0;
+    if (old && old->kind == CS_YAML_LIST && is_said) {
+        return cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
+                          "'%s' is pinned by --collective and searched as a list by --set %s: leave one out",
+                          kind, override->key);
+    }
+    if (old && old->kind == CS_YAML_LIST) {
+        return cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
+                          "'%s' is pinned by --collective and searched as a list at %s; use --set %s=... to "
+                          "replace the list",
+                          kind, cs__place(arena, old->loc), override->key);
+    }
+    if (is_said && old->kind == CS_YAML_SCALAR && strcmp(old->text, override->value) != 0) {
+        return cs_err_set(err, CS_E_INPUT, CS__COMMAND_LINE_LOC,
+                          "--collective and --set %s give '%s' two values: say it once", override->key, kind);
+    }
+    return CS_OK;
+}
+
 #define OVERLAY_DEPTH_MAX 4
 
 cs_status cs__overlay_set(struct cs_arena *arena, const struct cs_yaml_node *root,
@@ -142,6 +166,10 @@ cs_status cs__overlay_set(struct cs_arena *arena, const struct cs_yaml_node *roo
         if (maps[i]) {
             CS_TRY(cs_yaml_want(maps[i], CS_YAML_MAP, names[i - 1], err));
         }
+    }
+    if (override->literal && depth == 2 && strcmp(names[0], "collectives") == 0) {
+        const struct cs_yaml_node *old = maps[1] ? cs_yaml_get(maps[1], names[1]) : NULL;
+        CS_TRY(check_pin(arena, override, names[1], old, err));
     }
     if (!tree) {
         CS_TRY(read_value(arena, override, &value, err));

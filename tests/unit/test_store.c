@@ -345,6 +345,72 @@ START_TEST(test_verdicts)
 }
 END_TEST
 
+static void refuse(struct cs_store *store, int64_t candidate, enum cs_outcome outcome, const char *rule)
+{
+    struct cs_strategy strategy = strategy_of((int32_t)candidate);
+    const struct cs_search_memory *memory = cs_store_memory(store);
+    memory->refuse(memory->context, candidate, &strategy, outcome, rule, "made up");
+}
+
+static void settle(struct cs_store *store)
+{
+    const struct cs_search_memory *memory = cs_store_memory(store);
+    memory->settle(memory->context);
+}
+
+/* Two searches of one space at once: what either refused is there once, and a candidate that failed in one
+ * has no verdict when the other has its result. */
+START_TEST(test_two_searches)
+{
+    struct cs_err err = {0};
+    struct cs_space space = {0};
+    struct cs_store *stores[2];
+    ck_assert_ok(cs_space_build(&space, &study, &err), &err);
+    for (int32_t i = 0; i < 2; i++) {
+        stores[i] = open_store();
+        ck_assert_ok(cs_store_space(stores[i], &study, &space, &err), &err);
+    }
+    refuse(stores[0], 1, CS_OUTCOME_REJECTED, "a rule");
+    refuse(stores[0], 2, CS_OUTCOME_OOM, "memory");
+    refuse(stores[0], 3, CS_OUTCOME_FAILED, "time-limit");
+    refuse(stores[0], 4, CS_OUTCOME_FAILED, "time-limit");
+    settle(stores[0]);
+    save(stores[0], 2); /* a result that does not fit is one, and still refused */
+    save(stores[1], 3);
+    refuse(stores[1], 1, CS_OUTCOME_REJECTED, "a rule");
+    refuse(stores[1], 5, CS_OUTCOME_OOM, "memory");
+    settle(stores[1]);
+    ck_assert_int_eq(ask("SELECT count(*) FROM verdicts"), 4);
+    ck_assert_int_eq(ask("SELECT count(*) FROM verdicts WHERE candidate IN (1, 2, 4, 5)"), 4);
+    refuse(stores[0], 6, CS_OUTCOME_FAILED, "time-limit");
+    settle(stores[0]);
+    save(stores[1], 6);
+    refuse(stores[1], 4, CS_OUTCOME_OOM, "memory");
+    settle(stores[1]);
+    ck_assert_int_eq(ask("SELECT count(*) FROM verdicts"), 5);
+    cs_store_close(stores[0]);
+    cs_store_close(stores[1]);
+    ck_assert_int_eq(ask("SELECT count(*) FROM verdicts"), 4);
+    ck_assert_int_eq(ask("SELECT count(*) FROM verdicts WHERE outcome = 'failed'"), 0);
+    ck_assert_int_eq(ask("SELECT count(*) FROM verdicts WHERE candidate = 4 AND rule = 'memory'"), 1);
+    cs_space_release(&space);
+}
+END_TEST
+
+/* Tables of others that bear the names of ours make no store, and stay as they are. */
+START_TEST(test_tables_of_others)
+{
+    static const char *const tables[] = {"CREATE TABLE meta(name TEXT, content TEXT)",
+                                         "CREATE TABLE meta(key TEXT, value TEXT)",
+                                         "CREATE TABLE verdicts(judge TEXT)",
+                                         "CREATE TABLE results(a INTEGER)", "CREATE TABLE letters(a TEXT)"};
+    ck_assert_int_eq(ask(tables[_i]), -1);
+    ck_assert_int_eq(_i == 1 ? ask("INSERT INTO meta VALUES('version', '3')") : -1, -1);
+    refuses("is a database of something else");
+    ck_assert_int_eq(ask("SELECT count(*) FROM sqlite_master"), 1);
+}
+END_TEST
+
 /* A store of the format before says whose it is, and is left as it was. */
 START_TEST(test_old_format)
 {
@@ -370,6 +436,8 @@ static Suite *suite(void)
     tcase_add_test(c, test_several_writers);
     tcase_add_test(c, test_full_disk);
     tcase_add_test(c, test_verdicts);
+    tcase_add_test(c, test_two_searches);
+    tcase_add_loop_test(c, test_tables_of_others, 0, 5);
     tcase_add_test(c, test_old_format);
     suite_add_tcase(s, c);
     return s;

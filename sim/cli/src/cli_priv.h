@@ -151,7 +151,8 @@ void cs__hardware_release(struct cs__hardware *hardware);
  * second later or more, ends the process. */
 extern volatile bool cs__stop;
 void cs__catch_signals(void);
-/** Until then these signals end the process with the exit status and the line of an interruption. */
+/** Until then these signals end the process with the exit status and the line of an interruption. A file that
+ * reaches its size limit (SIGXFSZ) is from here on a write that fails. */
 void cs__catch_early_signals(void);
 /** May standard output carry colours? (A terminal, and NO_COLOR unset or empty.) */
 bool cs__color(void);

@@ -119,9 +119,9 @@ static void parse_args(struct search_args *args, int argc, char **argv)
         {"objective", OPT_OBJECTIVE, "O", 0,
          "What is better: throughput, step_time, tokens_per_cost, energy_per_token, peak_memory", 0},
         {"time-limit", OPT_TIME_LIMIT, "T", 0,
-         "Stop with the best so far (10min; a bare number is seconds). While nothing is found, up to 10 s "
-         "more are "
-         "spent on the best guesses (3 s after Ctrl-C)",
+         "Stop with the best so far after T, as in 10min or 90 (a bare number is seconds); no limit without "
+         "it. "
+         "While nothing is found, up to 10 s more are spent on the best guesses (3 s after Ctrl-C)",
          0},
         {"candidate-time-limit", OPT_CANDIDATE_LIMIT, "T", 0,
          "Give up on a strategy after this long (15min without it; 0 = never)", 0},

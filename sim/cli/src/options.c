@@ -315,6 +315,7 @@ static void say(struct cs__run_args *run, const char *block, const char *key, do
 static void set_collective(struct cs__run_args *args, struct argp_state *state, const char *text)
 {
     char kind[32] = "";
+    char study_key[sizeof args->said[0].key];
     const char *equals = strchr(text, '=');
     size_t len = equals ? (size_t)(equals - text) : 0;
     if (len == 0 || len >= sizeof kind) {
@@ -324,6 +325,14 @@ static void set_collective(struct cs__run_args *args, struct argp_state *state, 
     memcpy(kind, text, len);
     int32_t coll = cs__option_choice(state, kind, cs_coll_names, "collective");
     int32_t algorithm = cs__option_choice(state, equals + 1, cs_algorithm_names, "collective algorithm");
+    (void)snprintf(study_key, sizeof study_key, "collectives.%s", kind);
+    for (int32_t i = 0; i < args->n_said; i++) {
+        const struct cs__said *said = &args->said[i];
+        if (strcmp(said->key, study_key) == 0 && strcmp(said->value, cs_algorithm_names[algorithm]) != 0) {
+            argp_error(state, "'--collective %s=%s' and '--collective %s' give '%s' two values: say it once",
+                       kind, said->value, text, kind);
+        }
+    }
     args->options.algorithm[coll] = (enum cs_algorithm)algorithm;
     say(args, "collectives", kind, 0, cs_algorithm_names[algorithm]);
 }

@@ -151,6 +151,8 @@ void cs__catch_early_signals(void)
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)signal(SIGXFSZ,
+                 SIG_IGN); /* a file that may not grow is an error of whoever writes it, not the end */
 }
 
 void cs__catch_signals(void)

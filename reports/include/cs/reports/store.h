@@ -15,7 +15,8 @@
  *
  * Every result is a transaction of its own in write-ahead mode: a process that is killed at any moment loses
  * only what it had not handed over, several may use a store at once. Verdicts are written thousands at a
- * time; they are those of the last search of their space, each candidate's once.
+ * time: one a candidate of their space, the last that any search found; a failure goes once the candidate has
+ * a result.
  */
 #ifndef CS_REPORTS_STORE_H
 #define CS_REPORTS_STORE_H
@@ -36,8 +37,8 @@ void cs_store_close(struct cs_store *store);
 CS_MUST_CHECK cs_status cs_store_study(struct cs_store *store, const struct cs_study *study,
                                        const struct cs_run_options *options, struct cs_err *err);
 
-/** Verdicts from here on are about this space of the store's study (of cs_store_study, which comes first);
- *  with the first of them those of an earlier search of it go. CS_E_IO when it cannot be written. */
+/** Verdicts from here on are about this space of the store's study (of cs_store_study, which comes first).
+ *  Those of other searches of it stay, see above. CS_E_IO when it cannot be written. */
 CS_MUST_CHECK cs_status cs_store_space(struct cs_store *store, const struct cs_study *study,
                                        const struct cs_space *space, struct cs_err *err);
 

@@ -103,7 +103,9 @@ struct cs_search_settings {
 };
 
 /** One setting from the command line: `key` is "training.global_batch", `value` is YAML ("1024", "[1, 2]"),
- *  or plain text when `literal`. Borrowed for the call. */
+ *  or plain text when `literal`: a word of an option. --collective pins, so a literal "collectives.KIND" is
+ *  CS_E_INPUT where the study lists algorithms of that kind or an override before it says another one.
+ *  Borrowed for the call. */
 struct cs_override {
     const char *key;
     const char *value;
