@@ -243,6 +243,11 @@ static const struct broken {
     {4, "stream \"com\\x1b[2J\"", CS_E_INPUT, 4, "control character"},
     {4, "stream \"com\x7f\"", CS_E_INPUT, 4, "control character"},
     {4, "stream \"com\xc2\x9b\"", CS_E_INPUT, 4, "control character"},
+    {4,
+     "stream \"com\x9b"
+     "2J\"",
+     CS_E_INPUT, 4, "control character"},
+    {4, "stream \"com\xe4\x85\"", CS_E_INPUT, 4, "control character"},
     {3, "worth attention_frac=1.5", CS_E_INPUT, 3, "'attention_frac' is 1.5, expected 0 to 1"},
     {18, "role \"\x1b[31m\"", CS_E_INPUT, 18, "the name holds a control character"},
     {4, "stream \"compute\" 5", CS_E_INPUT, 4, "'5' is too much"},

@@ -301,10 +301,10 @@ START_TEST(test_counts)
         {"num_layers: 8, pp_interleave_num: 2", "recompute: [True, 3]",
          "dp=1,mp=1,pp=2,vpp=2,schedule=interleaved,full_layers=2/2/2/1,selective_layers=0/0/0/0", NULL, 0},
         {"num_layers: 8", "recompute: [1, 2]}\nswap_config: {swap: True",
-         "dp=1,mp=1,pp=2,swap_activations=true,full_layers=2/0,selective_layers=2/0", NULL, 0},
+         "dp=1,mp=1,pp=2,swap_activations=true,full_layers=2/0,selective_layers=2/0", NULL, 1},
         {"num_layers: 8",
          "recompute: [4, 0, 4, 9], select_recompute: [1, True, 7, 4]}\nswap_config: {swap: True",
-         "dp=1,mp=1,pp=2,swap_activations=true,full_layers=1/1,selective_layers=2/2", NULL, 1},
+         "dp=1,mp=1,pp=2,swap_activations=true,full_layers=1/1,selective_layers=2/2", NULL, 2},
         {"num_layers: 8", "recompute: [[1], [2]]}\nswap_config: {swap: True", NULL, "recompute", 0},
         {"offset: 0", "recompute: [1, 2]}\nswap_config: {swap: True", NULL, "names layers by number", 0},
     };

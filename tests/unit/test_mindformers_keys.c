@@ -208,6 +208,21 @@ static const struct {
      "swap_config.layer_swap[0].layers",
      "is not modelled",
      5},
+    {{.rest = "swap_config: {swapp: True}\n"}, "swap_config.swapp", "is not modelled", 5},
+    {{.rest = "swap_config: {swap: True}\n"}, "swap_config.swap", "all that layers keep is", 5},
+    {{.rest = "swap_config: {swap: True, default_prefetch: 10}\n"},
+     "swap_config.default_prefetch",
+     "come back one ahead",
+     5},
+    {{.rest = "swap_config: {swap: True, default_prefetch: 10, op_swap: [{op_name: attention, "
+              "backward_prefetch: 2, layers: True}]}\n"},
+     "swap_config.default_prefetch",
+     "no effect with layer_swap",
+     5},
+    {{.rest = "swap_config: {swap: True}\nrecompute_config: {recompute: True}\n"},
+     "swap_config.swap",
+     "all layers are recomputed",
+     5},
     {{.rest = "context: {mode: 1, ascend_config: {precision_mode: must_keep}}\n"},
      "context.mode",
      "a graph is",
@@ -336,6 +351,10 @@ static const struct {
     {{.degrees = EXPERT_DEGREES, .rest = "moe_config: {expert_num: 8}\nuse_legacy: False\n"},
      "dp=4,mp=2,pp=1,sp=true,ep=4",
      4},
+    /* recomputation wins over swap */
+    {{.rest = "swap_config: {swap: True}\nrecompute_config: {recompute: True}\n"},
+     "dp=8,mp=1,pp=1,recompute=full",
+     8},
 };
 
 START_TEST(test_modelled)
@@ -347,6 +366,34 @@ START_TEST(test_modelled)
     ck_assert_str_eq(cs_strategy_format(&config.strategy, text, sizeof text), modelled[_i].strategy);
     ck_assert_int_eq(config.training.global_batch, modelled[_i].batch);
     cs_mindformers_release(&config);
+}
+END_TEST
+
+/* What each style's experts drop and how they are multiplied, said and not said. */
+START_TEST(test_experts)
+{
+    static const struct {
+        const char *rest;
+        double capacity_factor;
+        bool separate;
+    } rows[] = {{"moe_config: {expert_num: 8, num_experts_chosen: 2}\n", 1.1, false},
+                {"moe_config: {expert_num: 8, num_experts_chosen: 2, capacity_factor: 1.1}\n", 1.1, false},
+                {"moe_config: {expert_num: 8, num_experts_chosen: 2, use_gmm: False}\n", 1.1, false},
+                {"moe_config: {expert_num: 8, num_experts_chosen: 2, use_gmm: True}\n", 0, false},
+                {"moe_config: {expert_num: 8}\nuse_legacy: False\n", 0, false},
+                {"moe_config: {expert_num: 8, moe_grouped_gemm: False}\nuse_legacy: False\n", 0, true},
+                {"moe_config: {expert_num: 8, moe_grouped_gemm: True}\nuse_legacy: False\n", 0, false},
+                {"moe_config: {expert_num: 1, moe_grouped_gemm: False}\nuse_legacy: False\n", 0, false}};
+    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
+        struct cs_err err = {0};
+        struct cs_mindformers config = {0};
+        const struct texts texts = {.degrees = EXPERT_DEGREES, .rest = rows[i].rest};
+        const struct texts dense = {.rest = rows[i].rest};
+        ck_assert_ok(load(i + 1 < CS_COUNT(rows) ? &texts : &dense, &config, &err), &err);
+        ck_assert_double_eq(config.model.capacity_factor, rows[i].capacity_factor);
+        ck_assert_int_eq(config.training.separate_experts, rows[i].separate);
+        cs_mindformers_release(&config);
+    }
 }
 END_TEST
 
@@ -400,7 +447,16 @@ static const struct {
     {{.rest = "recompute_config: {recompute: 3}\n"}, "'recompute' is '3'", 5},
     {{.rest = "swap_config: {swap: True, layer_swap: all}\n"}, "'layer_swap' must be a list", 5},
     {{.rest = "swap_config: {swap: True, layer_swap: [1]}\n"}, "must be a map", 5},
-    {{.rest = "swap_config: {swap: True, op_swap: all}\n"}, "'op_swap' must be a map", 5},
+    {{.rest = "swap_config: {swap: True, op_swap: all}\n"}, "'op_swap' must be a list", 5},
+    {{.rest = "swap_config: {swap: True, layer_swap: [{layers: [0]}]}\n"}, "no 'backward_prefetch'", 5},
+    {{.rest = "swap_config: {swap: True, layer_swap: [{backward_prefetch: 1}]}\n"}, "no 'layers'", 5},
+    {{.rest = "swap_config: {swap: True, op_swap: [{layers: [0], backward_prefetch: 1}]}\n"},
+     "no 'op_name'",
+     5},
+    {{.rest = "swap_config: {swap: \"True\"}\n"}, "'swap' is a text", 5},
+    {{.rest = "swap_config: {swap: False, default_prefetch: abc}\n"}, "'default_prefetch' is 'abc'", 5},
+    {{.rest = "swap_config: {foo: 1, default_prefetch: -3}\n"}, "'default_prefetch' is '-3'", 5},
+    {{.rest = "swap_config: {swap: False, layer_swap: all}\n"}, "'layer_swap' must be a list", 5},
     {{.rest = "context: {max_device_memory: 58}\n"}, "a size like \"58GB\"", 5},
     {{.rest = "context: {max_device_memory: \"58GiB\"}\n"}, "a size like \"58GB\"", 5},
     {{.rest = "context: {mode: 3}\n"}, "'mode' is '3'", 5},
@@ -489,6 +545,7 @@ static Suite *keys_suite(void)
     tcase_add_loop_test(c, test_listed, 0, CS_COUNT(listed));
     tcase_add_test(c, test_quiet);
     tcase_add_loop_test(c, test_modelled, 0, CS_COUNT(modelled));
+    tcase_add_test(c, test_experts);
     tcase_add_test(c, test_memory);
     tcase_add_loop_test(c, test_refused, 0, CS_COUNT(refused));
     tcase_add_test(c, test_width);

@@ -136,6 +136,18 @@ START_TEST(test_swap)
         ck_assert_int_eq(n[0], n[1]);
     }
     cs_trace_free(trace);
+    /* Layers that are recomputed as a whole stay: of the last stage's four, one is swapped. */
+    static const char *const some[] = {"pp=4,swap_activations=true",
+                                       "pp=4,swap_activations=true,full_layers=0/0/0/3"};
+    const struct workload_filter out = {.type = IS(CS_OP_COMPUTE), .label = "swap.out"};
+    int32_t n[2];
+    for (int32_t i = 0; i < 2; i++) {
+        trace = workload_trace(&model, &training, some[i]);
+        n[i] = workload_count(trace, workload_block(trace, 3, "forward"), out, NULL);
+        cs_trace_free(trace);
+    }
+    ck_assert_int_eq(n[0], 4);
+    ck_assert_int_eq(n[1], 1);
 }
 END_TEST
 

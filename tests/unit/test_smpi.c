@@ -175,18 +175,23 @@ END_TEST
 static const struct generated {
     const char *strategy;
     double tolerance; /* @unit fraction */
-} generated[] = {{"pp=8", 0.002},
-                 {"mp=2,pp=4", 0.002},
-                 {"dp=8", 0.002},
-                 {"dp=8,op=8", 0.002},
-                 {"dp=2,pp=4,op=2", 0.002},
-                 {"dp=4,pp=2,op=4,zero=3", 0.003},
-                 {"dp=8,op=8,zero=3", 0.003},
-                 {"dp=2,cp=4", 0.002},
-                 {"dp=2,mp=4,half_batches=2", 0.002},
-                 /* the next piece begins when the process comes to wait for the one before */
-                 {"dp=2,mp=4,sp=true,fused_tp=true", 0.03},
-                 {"dp=2,mp=2,pp=2,op=2,zero=2", 0.03}};
+} generated[] = {
+    {"pp=8", 0.002},
+    {"mp=2,pp=4", 0.002},
+    {"dp=8", 0.002},
+    {"dp=8,op=8", 0.002},
+    {"dp=2,pp=4,op=2", 0.002},
+    {"dp=4,pp=2,op=4,zero=3", 0.003},
+    {"dp=8,op=8,zero=3", 0.003},
+    {"dp=4,op=4,zero=3", 0.003},
+    /* the scatter over op and the sum over its copies, which follow each other, begin together */
+    {"dp=4,op=2", 0.2},
+    {"dp=4,op=2,zero=3", 0.11},
+    {"dp=2,cp=4", 0.002},
+    {"dp=2,mp=4,half_batches=2", 0.002},
+    /* the next piece begins when the process comes to wait for the one before */
+    {"dp=2,mp=4,sp=true,fused_tp=true", 0.03},
+    {"dp=2,mp=2,pp=2,op=2,zero=2", 0.03}};
 
 START_TEST(test_generated)
 {

@@ -133,6 +133,7 @@ START_TEST(test_rules)
         {"dp=16,pp=4,recompute=full,full_layers=1/1/1/1", "keys-take-effect"},
         {"dp=16,pp=4,recompute=selective,selective_layers=1/1/1/1", "keys-take-effect"},
         {"dp=64,fused_tp=true", "keys-take-effect"},
+        {"dp=64,recompute=full,swap_activations=true", "keys-take-effect"},
         {"dp=64,keep_comm=true,recompute=full", "keys-take-effect"},
         {"dp=64,op=dp,zero=2,keep_weights=true", "keys-take-effect"},
         {"dp=64,op=dp,zero=3,keep_weights=true", NULL},

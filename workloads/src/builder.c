@@ -58,14 +58,18 @@ static void fill_minus_one(int32_t *list, int32_t n)
     }
 }
 
-/** See struct cs_training. */
-static double imbalance_frac(const struct cs_builder *builder)
+double cs__imbalance_frac(const struct cs_model *model, const struct cs_training *training,
+                          const struct cs_strategy *strategy)
 {
-    const double most = builder->strategy.ep;
-    const double asked = builder->training->routing_imbalance_frac;
-    if (builder->model->capacity_factor > 0 || !(asked > 1)) {
+    const double asked = training->routing_imbalance_frac;
+    if (model->n_experts == 0 || model->capacity_factor > 0 || !(asked > 1)) {
         return 1;
     }
+    /* An expert gets a token once: a rank gets as many rows of each as it has experts, at most all of them.
+     */
+    const double n_own = (double)model->n_experts / strategy->ep;
+    const double n_chosen = model->experts_per_token;
+    const double most = strategy->ep * (n_own < n_chosen ? n_own / n_chosen : 1);
     return asked < most ? asked : most;
 }
 
@@ -97,7 +101,7 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                             .separate_rope = training->separate_rope,
                             .separate_experts = training->separate_experts,
                             .rows_gathered = strategy->expert_mp && strategy->sp ? strategy->mp : 1,
-                            .imbalance_frac = imbalance_frac(builder),
+                            .imbalance_frac = cs__imbalance_frac(model, training, strategy),
                             .gradient_dtype = training->gradient_dtype};
     cs__builder_set_part(builder, 0);
 }

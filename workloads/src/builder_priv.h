@@ -122,6 +122,11 @@ struct cs_builder {
     const char *event_names[CS_N_EVENTS];
 };
 
+/** Rows of the busiest rank's experts over those that its tokens are sent as; >= 1. See struct cs_training.
+ */
+double cs__imbalance_frac(const struct cs_model *model, const struct cs_training *training,
+                          const struct cs_strategy *strategy);
+
 void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                       const struct cs_training *training, const struct cs_strategy *strategy);
 /** Set the graph to one part of a micro-batch (seqpipe): its queries, and the keys of it and of all parts

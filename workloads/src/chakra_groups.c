@@ -146,6 +146,19 @@ static int32_t canonical(const struct cs__et *et, const int32_t *first, const in
     return best;
 }
 
+/** A copy from or to the host is in a group of its rank alone, which it has no more use for. */
+static cs_status check_copy(const struct cs__et *et, int32_t rank, struct cs__et_node *node, int32_t group,
+                            struct cs_err *err)
+{
+    const int32_t n = group == 0 ? et->n_ranks : et->groups[group].n_members;
+    node->group = -1;
+    return n == 1 ? CS_OK
+                  : cs__et_bad(et, rank, node, err,
+                               "has 'is_host_copy' and is over %d ranks: a copy from or to the host is in a "
+                               "process group of its rank alone",
+                               (int)n);
+}
+
 static cs_status bind_collectives(struct cs__et *et, const int32_t *first, const int32_t *next,
                                   struct cs_err *err)
 {
@@ -159,7 +172,7 @@ static cs_status bind_collectives(struct cs__et *et, const int32_t *first, const
         }
         for (int64_t i = 0; i < r->n_nodes; i++) {
             struct cs__et_node *node = &r->nodes[i];
-            if (node->type != CS__ET_COLL) {
+            if (node->type != CS__ET_COLL && !node->copies) {
                 continue;
             }
             int32_t *g = &meant[node->group];
@@ -173,6 +186,10 @@ static cs_status bind_collectives(struct cs__et *et, const int32_t *first, const
                                 "is in process group '%s', which neither the group file nor metadata define",
                                 name);
                 goto out;
+            }
+            if (node->copies) {
+                CS_TRY(check_copy(et, rank, node, *g, err));
+                continue;
             }
             if (*g == 0 && !node->part_of_all) {
                 st = cs__et_bad(et, rank, node, err,

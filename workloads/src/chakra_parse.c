@@ -222,6 +222,14 @@ static cs_status take_node(struct cs__et *et, int32_t rank, struct cs__et_node *
     node->type = (uint8_t)raw->type;
     node->on_host = is_set(raw, CS__ET_IS_CPU_OP) || is_set(raw, CS__ET_IS_HOST_COPY);
     bool moves = node->type == CS__ET_SEND || node->type == CS__ET_RECV || node->type == CS__ET_COLL;
+    node->copies = moves && is_set(raw, CS__ET_IS_HOST_COPY);
+    if (node->copies && node->type != CS__ET_COLL) {
+        return cs__et_bad(et, rank, node, err,
+                          "is a message with 'is_host_copy': a rank's copy from or to its host has no peer");
+    }
+    if (node->copies) {
+        take_group(et, node, raw);
+    }
     if (moves && node->on_host) { /* a copy, or the host's call of it; the device has a node of its own */
         node->type = CS__ET_COMP;
     }

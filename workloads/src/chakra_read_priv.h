@@ -44,6 +44,7 @@ struct cs__et_node {
     uint8_t type;   /* enum cs__et_type */
     uint8_t coll;   /* enum cs_coll */
     bool on_host;
+    bool copies; /* a collective of one rank that is a copy between it and its host: computing, on_host */
     bool part_of_all; /* collective without a group, of all dimensions */
 };
 

@@ -349,19 +349,23 @@ static struct cs_op_cost permute_cost(const struct cs_costing *costing, const st
     double elements = own * (double)cs__sharding_elements(costing->sharding, rows, &layout);
     double n_rows = own * (double)cs__sharding_length(costing->sharding, rows->axes[0], layout.cut[0]);
     bool forward = pass == CS_PASS_FORWARD;
-    int64_t rest = forward ? list_bytes(costing, segment, node->in + 1, (uint8_t)(node->n_in - 1), space)
-                           : list_bytes(costing, segment, node->save, node->n_save, space);
+    const uint8_t *read = forward ? node->in + 1 : node->save;
+    const int32_t n_read = forward ? node->n_in - 1 : node->n_save;
+    double rest = 0;
+    for (int32_t i = 0; i < n_read; i++) {
+        const struct cs_tensor *t = &segment->tensors[read[i]];
+        rest += (cs__tensor_has_axis(t, rows->axes[0]) ? own : 1) * (double)local_bytes(costing, t, space);
+    }
     double row_bytes = (double)local_bytes(costing, rows, space);
     double n_experts = (double)cs__sharding_length(costing->sharding, node->axis_e, space->cut[node->axis_e]);
     double passes = costing->separate_experts ? slice_passes(node, n_experts, forward) : 0.0;
-    return (struct cs_op_cost){.kind = node->kind,
-                               .dtype = costing->dtype,
-                               .batch = 1,
-                               .n_kernels = passes > 0 ? 1 + (int32_t)(2 * n_experts) : 1,
-                               .flop = elements *
-                                       (forward ? node->forward_flop_per_elt : node->backward_flop_per_elt),
-                               .bytes = (2 * own + passes * costing->rows_gathered) * row_bytes +
-                                        n_rows * ROW_INDEX_BYTES + (double)rest};
+    return (struct cs_op_cost){
+        .kind = node->kind,
+        .dtype = costing->dtype,
+        .batch = 1,
+        .n_kernels = passes > 0 ? 1 + (int32_t)(2 * n_experts) : 1,
+        .flop = elements * (forward ? node->forward_flop_per_elt : node->backward_flop_per_elt),
+        .bytes = (2 * own + passes * costing->rows_gathered) * row_bytes + n_rows * ROW_INDEX_BYTES + rest};
 }
 
 bool cs__node_casts(const struct cs_costing *costing, const struct cs_segment *segment,

@@ -5,9 +5,13 @@
 
 bool cs__has_control(const char *text)
 {
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
-        if (*at < 0x20 || *at == 0x7f || (at[0] == 0xc2 && (at[1] & 0xe0) == 0x80)) {
-            return true;
+    for (size_t n; *text != '\0'; text += n > 0 ? n : 1) {
+        const unsigned char byte = (unsigned char)text[0];
+        const unsigned char next = (unsigned char)text[1];
+        n = cs_text_shown_bytes(text);
+        bool c1 = (byte >= 0x80 && byte < 0xa0) || (byte == 0xc2 && next >= 0x80 && next < 0xa0);
+        if (n == 0 && (byte < 0x20 || byte == 0x7f || c1)) {
+            return true; /* a terminal that is not set to UTF-8 obeys the byte itself */
         }
     }
     return false;

@@ -169,29 +169,78 @@ out:
     return st;
 }
 
-/** swap_config is read even where swap is off: MindFormers looks at its types all the same. */
+/** An item of layer_swap or op_swap, with all that MindFormers reads of it. Only looked at: what is swapped
+ *  is listed as not modelled. */
+static cs_status check_swapped(const struct cs_yaml_node *item, const char *list, bool by_name,
+                               struct cs_err *err)
+{
+    static const char *const keys[] = {"layers", "backward_prefetch", "op_name"};
+    int64_t prefetch = 1;
+    cs_status st;
+    CS_TRY(cs_yaml_want(item, CS_YAML_MAP, list, err));
+    for (int32_t i = 0; i < (by_name ? 3 : 2); i++) {
+        if (cs__mf_is_absent(cs_yaml_get(item, keys[i]))) {
+            return cs_err_set(err, CS_E_INPUT, item->loc, "%s has no '%s'", list, keys[i]);
+        }
+    }
+    const struct cs_yaml_node *layers = cs_yaml_get(item, "layers");
+    int64_t layer = 0;
+    bool all = false;
+    if (layers->kind != CS_YAML_LIST && cs_yaml_bool(layers, "layers", &all, NULL) != CS_OK) {
+        CS_TRY(cs_yaml_int(layers, 0, INT32_MAX, "layers", &layer, err));
+    }
+    for (int32_t i = 0; layers->kind == CS_YAML_LIST && i < layers->n; i++) {
+        CS_TRY(cs_yaml_int(layers->items[i], 0, INT32_MAX, "layers", &layer, err));
+    }
+    CS_TRY(
+        cs_yaml_int(cs_yaml_get(item, "backward_prefetch"), 1, 1 << 20, "backward_prefetch", &prefetch, err));
+out:
+    return st;
+}
+
+/** What of swap_config is swapped, and how, in whose place all that layers keep is. */
+static void warn_swap(struct cs_mf *mf, bool chosen, int64_t prefetch)
+{
+    const struct cs_yaml_node *node = CS_MF_GET(mf, mf->swap, "default_prefetch");
+    if (prefetch != 1) {
+        cs__mf_warn(mf, "swap_config.default_prefetch", node, "%s",
+                    chosen ? "has no effect with layer_swap or op_swap"
+                           : "is not modelled: layers come back one ahead");
+    }
+    if (!chosen) {
+        cs__mf_warn(mf, "swap_config.swap", CS_MF_GET(mf, mf->swap, "swap"),
+                    "swapping what flash attention keeps alone is not modelled: all that layers keep is");
+    }
+}
+
+/** swap_config is read even where swap is off: its types are wrong all the same. */
 static cs_status check_swap(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st = CS_OK;
     int64_t prefetch = 1;
-    if (!mf->out->strategy.swap_activations) {
-        return CS_OK;
-    }
+    bool swap = false;
+    CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->swap, "swap"), "swap", &swap, err));
     CS_TRY(cs__mf_int(CS_MF_GET(mf, mf->swap, "default_prefetch"), 1, 1 << 20, "default_prefetch", &prefetch,
                       err));
-    /* Only looked at: which layers are swapped is listed as not modelled. */
     const struct cs_yaml_node *layers = cs_yaml_get(mf->swap, "layer_swap");
+    const struct cs_yaml_node *ops = cs_yaml_get(mf->swap, "op_swap");
     if (!cs__mf_is_absent(layers)) {
         CS_TRY(cs_yaml_want(layers, CS_YAML_LIST, "layer_swap", err));
         for (int32_t i = 0; i < layers->n; i++) {
-            CS_TRY(cs_yaml_want(layers->items[i], CS_YAML_MAP, "an item of layer_swap", err));
-            CS_TRY(cs__mf_int(cs_yaml_get(layers->items[i], "backward_prefetch"), 1, 1 << 20,
-                              "backward_prefetch", &prefetch, err));
+            CS_TRY(check_swapped(layers->items[i], "an item of layer_swap", false, err));
         }
     }
-    const struct cs_yaml_node *ops = cs_yaml_get(mf->swap, "op_swap");
     if (!cs__mf_is_absent(ops) && ops->kind == CS_YAML_SCALAR) {
-        CS_TRY(cs_yaml_want(ops, CS_YAML_MAP, "op_swap", err));
+        CS_TRY(cs_yaml_want(ops, CS_YAML_LIST, "op_swap", err));
+    }
+    for (int32_t i = 0; !cs__mf_is_absent(ops) && ops->kind == CS_YAML_LIST && i < ops->n; i++) {
+        CS_TRY(check_swapped(ops->items[i], "an item of op_swap", true, err));
+    }
+    if (mf->out->strategy.swap_activations) {
+        warn_swap(mf, !cs__mf_is_absent(layers) || !cs__mf_is_absent(ops), prefetch);
+    } else if (!swap) {
+        cs__mf_settle_key(mf, mf->swap, "layer_swap"); /* say nothing then */
+        cs__mf_settle_key(mf, mf->swap, "op_swap");
     }
 out:
     return st;

@@ -9,6 +9,8 @@
 #define WIDTH_MAX (INT64_C(1) << 24)
 #define LAYERS_MAX 16384
 #define EXPERTS_MAX 65536
+/* What the old style's moe_config has when it does not say (mindformers/modules/transformer/moe.py). */
+#define OLD_CAPACITY_FACTOR 1.1
 
 /** A value of the model, wherever it may be: model_config, moe_config, config.json. */
 static const struct cs_yaml_node *find(struct cs_mf *mf, const char *const *names)
@@ -257,7 +259,8 @@ static cs_status read_experts(struct cs_mf *mf, struct cs_err *err)
         {&m->expert_ffn, WIDTH_MAX, {"moe_intermediate_size", "moe_ffn_hidden_size"}}};
     CS_TRY(read_sizes(mf, sizes, CS_COUNT(sizes), err));
     const struct cs_yaml_node *capacity = FIND(mf, "capacity_factor", "moe_expert_capacity_factor");
-    CS_TRY(cs__mf_bool(FIND(mf, "use_gmm", "moe_grouped_gemm"), "use_gmm", &grouped, err));
+    const struct cs_yaml_node *gemm = FIND(mf, "use_gmm", "moe_grouped_gemm");
+    CS_TRY(cs__mf_bool(gemm, "use_gmm", &grouped, err));
     CS_TRY(read_drops(mf, &drops, err));
     if (experts <= 1) {
         m->expert_ffn = 0;
@@ -277,9 +280,12 @@ static cs_status read_experts(struct cs_mf *mf, struct cs_err *err)
         goto out;
     }
     m->expert_ffn = m->expert_ffn > 0 ? m->expert_ffn : m->ffn;
-    if (capacity != NULL && !grouped && drops) {
-        double factor = 0;
-        CS_TRY(cs_yaml_real(capacity, -1e9, 1000, "capacity_factor", &factor, err));
+    mf->separate_experts = mf->new_style && gemm != NULL && !grouped;
+    if (!grouped && drops) {
+        double factor = mf->moe != NULL && !mf->new_style ? OLD_CAPACITY_FACTOR : 0;
+        if (capacity != NULL) {
+            CS_TRY(cs_yaml_real(capacity, -1e9, 1000, "capacity_factor", &factor, err));
+        }
         m->capacity_factor = factor >= 0.01 ? factor : 0; /* below: none is dropped */
     }
 out:

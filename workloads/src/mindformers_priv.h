@@ -29,6 +29,7 @@ struct cs_mf {
     int32_t cap_warnings;
     bool new_style; /* use_legacy: False */
     bool parallel_run;
+    bool separate_experts; /* asked for */
     enum cs_mf_mode mode;
     int64_t micro_batch_num;        /* as the file says it, 1 when it does not */
     int32_t n_layers, n_mtp_layers; /* 0 = not said */

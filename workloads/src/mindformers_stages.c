@@ -459,7 +459,17 @@ out:
     return st;
 }
 
-/** With swap too: where both name a layer, recomputation wins. */
+/** Where both are asked for, recomputation wins: of layers that all run again none is swapped. */
+static void drop_swap(struct cs_mf *mf)
+{
+    struct cs_strategy *s = &mf->out->strategy;
+    if (s->swap_activations && s->recompute == CS_RECOMPUTE_FULL) {
+        s->swap_activations = false;
+        cs__mf_warn(mf, "swap_config.swap", CS_MF_GET(mf, mf->swap, "swap"),
+                    "has no effect: all layers are recomputed, and what is recomputed is not swapped");
+    }
+}
+
 static cs_status read_recompute(struct cs_mf *mf, int32_t n_places, struct cs_err *err)
 {
     cs_status st = CS_OK;
@@ -530,6 +540,7 @@ cs_status cs__mf_stages(struct cs_mf *mf, struct cs_err *err)
     int32_t n = (int32_t)(n_places <= CS_PLACES_MAX ? n_places : 0);
     CS_TRY(read_layers(mf, n, err));
     CS_TRY(read_recompute(mf, n, err));
+    drop_swap(mf);
 out:
     return st;
 }

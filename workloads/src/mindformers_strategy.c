@@ -443,7 +443,6 @@ cs_status cs__mf_strategy(struct cs_mf *mf, struct cs_err *err)
 {
     cs_status st;
     struct cs_strategy *s = &mf->out->strategy;
-    bool swap = false;
     bool repeat = true;
     CS_TRY(read_mode(mf, err));
     CS_TRY(read_degrees(mf, err));
@@ -453,10 +452,10 @@ cs_status cs__mf_strategy(struct cs_mf *mf, struct cs_err *err)
     CS_TRY(read_gathering(mf, err));
     CS_TRY(read_schedule(mf, err));
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->optimizer, "swap"), "swap", &s->offload_optimizer, err));
-    CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->swap, "swap"), "swap", &swap, err));
-    s->swap_activations = swap;
-    if (!swap) {
-        cs__mf_settle_key(mf, mf->root, "swap_config"); /* says nothing then; its values are checked */
+    const struct cs_yaml_node *node = CS_MF_GET(mf, mf->swap, "swap");
+    CS_TRY(cs__mf_bool(node, "swap", &s->swap_activations, err));
+    if (node != NULL && node->quoted) {
+        return cs_err_set(err, CS_E_INPUT, node->loc, "'swap' is a text, but should be True or False");
     }
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->recompute, "mp_comm_recompute"), "mp_comm_recompute", &repeat, err));
     s->keep_comm = !repeat;

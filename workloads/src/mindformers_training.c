@@ -168,6 +168,7 @@ cs_status cs__mf_training(struct cs_mf *mf, struct cs_err *err)
     const struct cs_yaml_node *hub_length = CS_MF_GET(mf, mf->hub, "seq_length");
     *t = (struct cs_training){.gradient_dtype = CS_DTYPE_FP32, .bucket_bytes = 64e6};
     t->flash_attention = mf->out->model.flash_attention;
+    t->separate_experts = mf->separate_experts;
     CS_TRY(read_precision(mf, err));
     CS_TRY(read_optimizer(mf, err));
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->wrapper, "use_clip_grad"), "use_clip_grad", &t->clip_gradient, err));

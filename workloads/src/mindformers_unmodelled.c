@@ -85,7 +85,6 @@ static const struct {
     {"context.max_call_depth", NULL},
     {"context.mempool_block_size", NULL},
     {"context.affinity_cpu_list", NULL},
-    {"swap_config.default_prefetch", NULL}, /* layers come back one ahead */
     /* numbers in formulas, and what only generation reads */
     {"moe_config.aux_loss_factor", NULL},
     {"moe_config.aux_loss_factors", NULL},

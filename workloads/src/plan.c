@@ -450,7 +450,8 @@ static void measure(struct cs_planner *p, struct cs_plan *plan)
     plan->saved_bytes += kept_comm_bytes(p);
     plan->forward_temp_bytes = cs__planner_forward_temp(p, p->saved) + ring;
     plan->backward_temp_bytes = cs__planner_backward_temp(p) + 2 * ring;
-    if (segment->is_layer && p->recompute == CS_RECOMPUTE_FULL) {
+    plan->runs_again = segment->is_layer && p->recompute == CS_RECOMPUTE_FULL;
+    if (plan->runs_again) {
         int64_t again = cs__planner_forward_temp(p, p->wanted) + ring;
         plan->backward_temp_bytes = again > plan->backward_temp_bytes ? again : plan->backward_temp_bytes;
     }

@@ -1,6 +1,8 @@
 /* What a segment keeps for its backward pass, in which layout, and its largest working sets. */
 #include "plan_priv.h"
 
+#include <math.h>
+
 static bool contains(const uint8_t *list, uint8_t n, int32_t tensor)
 {
     for (uint8_t i = 0; i < n; i++) {
@@ -18,10 +20,21 @@ static int64_t layout_bytes(const struct cs_planner *p, int32_t tensor, const st
     return cs__tensor_bytes(costing, t, cs__sharding_elements(costing->sharding, t, layout));
 }
 
+/** Is it what experts made of the rank's own tokens, kept as it came back to them? */
+static bool has_come_back(const struct cs_planner *p, int32_t tensor)
+{
+    const int8_t user = p->last_use[tensor];
+    return user >= 0 && user < p->segment->n_nodes && p->segment->nodes[user].exchange == CS_EXCHANGE_INPUT &&
+           p->segment->nodes[user].in[0] == tensor;
+}
+
 int64_t cs__planner_stored_bytes(const struct cs_planner *planner, int32_t tensor)
 {
-    return layout_bytes(planner, tensor, &planner->stored[tensor]) +
-           (planner->twice[tensor] ? layout_bytes(planner, tensor, &planner->second[tensor]) : 0);
+    const int64_t bytes =
+        layout_bytes(planner, tensor, &planner->stored[tensor]) +
+        (planner->twice[tensor] ? layout_bytes(planner, tensor, &planner->second[tensor]) : 0);
+    const double uneven = planner->builder->costing.imbalance_frac;
+    return uneven > 1 && has_come_back(planner, tensor) ? (int64_t)ceil((double)bytes / uneven) : bytes;
 }
 
 const struct cs_layout *cs__planner_kept_as(const struct cs_planner *planner, int32_t tensor,

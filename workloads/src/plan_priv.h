@@ -31,6 +31,7 @@ struct cs_plan {
     int64_t forward_temp_bytes, backward_temp_bytes; /* largest working set beside those */
     int64_t in_bytes, out_bytes;                     /* boundary tensors, one rank's part */
     struct cs_param_sum params;
+    bool runs_again; /* backward runs the whole of it again: only its input is kept */
 };
 
 /** Derive the plan. `recompute` applies to layers; other segments keep everything. */

@@ -407,6 +407,8 @@ static bool keys_take_effect(const struct subject *x)
         {s->keep_comm && s->mp == 1, "keep_comm", "tensor-parallel communication to keep: mp above 1"},
         {s->keep_comm && s->recompute != CS_RECOMPUTE_FULL && s->full_layers.n == 0, "keep_comm",
          "full recomputation"},
+        {s->swap_activations && s->recompute == CS_RECOMPUTE_FULL, "swap_activations",
+         "layers that are not recomputed as a whole"},
         {s->expert_mp && s->mp == 1, "expert_mp", "mp above 1"},
         {s->keep_weights && s->zero != 3, "keep_weights", "weights that are sharded: zero 3"},
         {s->cp_kind != CS_CP_RING && s->cp == 1, "cp_kind", "cp above 1"},

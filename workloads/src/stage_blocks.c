@@ -132,12 +132,15 @@ static void emit_receive(const struct cs_chunk *chunk, struct cs_oplist *list, b
     }
 }
 
-/** Bytes that an item's backward pass wants back from the host; 0 = they stay. */
+/** Bytes that an item's backward pass wants back from the host; 0 = they stay. What is recomputed is not
+ *  swapped, nor what it is recomputed from (MindFormers, "Fine-Grained Activations SWAP", with
+ *  recomputation): the input of a layer that runs again stays. */
 static int64_t swapped_bytes(const struct cs_chunk *chunk, int32_t part, int32_t item)
 {
     bool swaps = chunk->stage->builder->strategy.swap_activations && item >= 0 && item < chunk->n_items &&
                  cs__chunk_layer(chunk, item) >= 0;
-    return swaps ? cs__chunk_plan(chunk, part, item)->saved_bytes : 0;
+    const struct cs_plan *plan = swaps ? cs__chunk_plan(chunk, part, item) : NULL;
+    return plan != NULL && !plan->runs_again ? plan->saved_bytes : 0;
 }
 
 /** A transfer on the host's lane behind what the compute stream has done so far. */

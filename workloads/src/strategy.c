@@ -144,6 +144,7 @@ void cs_strategy_canonicalise(struct cs_strategy *strategy)
     strategy->seq_split = slices ? strategy->seq_split : 1;
     strategy->half_batches = strategy->half_batches > 1 ? strategy->half_batches : 1;
     drop_idle_lists(strategy);
+    strategy->swap_activations = strategy->swap_activations && strategy->recompute != CS_RECOMPUTE_FULL;
     if (strategy->full_layers.n == 0 && strategy->recompute != CS_RECOMPUTE_FULL) {
         strategy->keep_comm = false;
     }

@@ -312,7 +312,7 @@ static cs_status check_limits(const struct cs_model *model, const struct cs_trai
     widest = heads * (double)model->head_dim > widest ? heads * (double)model->head_dim : widest;
     widest = heads * scores > widest ? heads * scores : widest;
     double capacity = model->capacity_factor > 1 ? model->capacity_factor : 1;
-    capacity *= training->routing_imbalance_frac > 1 ? training->routing_imbalance_frac : 1;
+    capacity *= cs__imbalance_frac(model, training, strategy);
     double routed = capacity * model->experts_per_token * (double)(model->expert_ffn + model->hidden);
     widest = routed > widest ? routed : widest;
     double pixels = (double)model->image * (double)model->image * 64; /* of the widest features, roughly */

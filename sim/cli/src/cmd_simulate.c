@@ -230,18 +230,22 @@ out:
     return st;
 }
 
-/* A configuration that MindFormers would refuse is an error, of which --json says the same for programs. */
-static cs_status apply_mindformers(struct simulate_args *args, struct cs_err *err)
+/* A configuration that is refused is an error, of which --json says the same for programs: with its file,
+ * when that is `file`; other files are not what is refused. */
+static cs_status say_refused(const struct simulate_args *args, const char *file, cs_status st,
+                             struct cs_err *err)
 {
     struct cs_err ignored = {0};
     struct cs_report_origin origin = cs__origin("simulate");
-    cs_status st = cs__mindformers_apply(&args->config, args->mindformers, args->strategy, &args->study, err);
-    if (st != CS_E_INPUT || !args->output.json || err->line == 0 ||
-        strcmp(err->file, args->mindformers) != 0) {
+    if ((st != CS_E_INPUT && st != CS_E_LIMIT) || !args->output.json || strcmp(err->file, file) != 0) {
         return st;
     }
     char reason[CS_ERR_TEXT_MAX + CS_ERR_FILE_MAX + 16];
-    (void)snprintf(reason, sizeof reason, "%s:%d: %s", err->file, err->line, err->text);
+    if (err->line > 0) {
+        (void)snprintf(reason, sizeof reason, "%s:%d: %s", err->file, err->line, err->text);
+    } else {
+        (void)snprintf(reason, sizeof reason, "%s", err->text);
+    }
     cs_status written =
         cs__write_json(&args->output, cs_report_refused_json(NULL, reason, NULL, &origin), &ignored);
     if (written != CS_OK) {
@@ -261,11 +265,14 @@ int cs__cmd_simulate(int argc, char **argv)
     parse_args(&args, argc, argv);
     cs__run_to_study(&args.run, &args.study);
     if (args.mindformers) {
-        CS_TRY(apply_mindformers(&args, &err));
+        st = cs__mindformers_apply(&args.config, args.mindformers, args.strategy, &args.study, &err);
+        CS_TRY(err.line > 0 ? say_refused(&args, args.mindformers, st, &err) : st);
     }
     st = cs__load_study(&study, &args.study, &err);
     if (st != CS_OK) {
         cs__mindformers_name_gaps(&args.config, &args.study, &err);
+        /* Its settings come as those of the command line do. */
+        st = args.mindformers ? say_refused(&args, "command line", st, &err) : st;
         goto out;
     }
     CS_TRY(simulate(&args, &study, &exit_code, &err));

@@ -68,6 +68,9 @@ static void set_training(struct settings *settings, const struct cs_mindformers 
             set(settings, cs_arena_printf(arena, "training.%s", rows[i].key), rows[i].value, rows[i].literal);
         }
     }
+    if (t->separate_experts) {
+        set(settings, "training.moe_grouped_gemm", "false", false);
+    }
     if (t->n_fusion > 0) {
         const char *list = "";
         for (int32_t i = 0; i < t->n_fusion; i++) {

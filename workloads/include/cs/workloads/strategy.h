@@ -32,8 +32,10 @@ struct cs_training {
     int32_t n_fusion;
     int32_t fusion[CS_FUSION_MAX];
     /* Experts: rows of the busiest rank of an expert group over the mean of its ranks, as measured; 0 = 1 =
-     * even. At most ep times the mean, which is all of them; without effect under a capacity factor, which
-     * gives every expert as many. The step waits for the busiest rank, so every rank is taken to be it. */
+     * even. At most all that a rank can get: of each token of the group one row for each
+     * of its experts that are chosen, which is ep min(k, experts / ep) / k times the mean with k chosen;
+     * without effect under a capacity factor, which gives every expert as many. The step waits for the
+     * busiest rank, so every rank is taken to be it. */
     double routing_imbalance_frac;
     bool gradient_fp32_sync; /* gradients are reduced in fp32 whatever their type (MindSpore's default) */
     bool scatter_messages; /* what all mp ranks hold alike goes to the next stage in mp parts and is gathered
