@@ -49,7 +49,7 @@ struct cs_op_cost {
     double bytes;      /* device memory traffic, read + written */
     int64_t m, n, k;   /* matrix kinds: one product's shape (0 when it has none) */
     int64_t batch;     /* how many such products (>= 1 for matrix kinds) */
-    int32_t n_kernels; /* kernels launched; 0 where another operator's kernel does it */
+    int32_t n_kernels; /* kernels launched; 0 only in traces that others wrote */
     double
         fixed_s; /* > 0: takes this long on any chip, as a measurement says; the amounts are only accounts */
 };
