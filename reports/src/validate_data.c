@@ -126,6 +126,9 @@ static json_t *sets_json(const struct cs_errors *errors)
         set_real(object, "median_ape", set->median_ape_frac);
         set_real(object, "bias", set->bias_frac);
         set_real(object, "analytic_mape", set->analytic_mape_frac);
+        (void)json_object_set_new(object, "cases_not_doubted", json_integer(set->n_sure));
+        set_real(object, "mape_not_doubted", set->sure_mape_frac);
+        set_real(object, "bias_not_doubted", set->sure_bias_frac);
         (void)json_array_append_new(list, object);
     }
     return list;
@@ -137,9 +140,12 @@ static json_t *ranks_json(const struct cs_errors *errors)
     for (int32_t i = 0; i < errors->n_ranks; i++) {
         const struct cs_rank_set *set = &errors->ranks[i];
         json_t *object = json_object();
+        set_text(object, "of", set->kind);
         set_text(object, "name", set->name);
         (void)json_object_set_new(object, "runs", json_integer(set->n));
         set_real(object, "spearman", set->spearman);
+        (void)json_object_set_new(object, "runs_not_doubted", json_integer(set->n_sure));
+        set_real(object, "spearman_not_doubted", set->sure_spearman);
         set_real(object, "top1_regret", set->top1_regret_frac);
         set_real(object, "top5_regret", set->top5_regret_frac);
         (void)json_array_append_new(list, object);

@@ -99,31 +99,65 @@ void cs_report_validate_svg(FILE *out, const struct cs_validate_report *report)
     cs_svg_end(&svg);
 }
 
+static bool any_doubt(const struct cs_errors *errors)
+{
+    return errors->n_sets > 0 && errors->sets[0].n_sure < errors->sets[0].n;
+}
+
+static void sure_columns(FILE *out, const struct cs_error_set *set)
+{
+    if (set->n_sure == set->n) {
+        (void)fputs(" | | |", out);
+    } else if (set->n_sure == 0) {
+        (void)fputs(" 0 | | |", out);
+    } else {
+        (void)fprintf(out, " %d | %.1f %% | %+.1f %% |", (int)set->n_sure, 100 * set->sure_mape_frac,
+                      100 * set->sure_bias_frac);
+    }
+}
+
+static const struct cs_error_set *find_set(const struct cs_errors *errors, const struct cs_error_set *like)
+{
+    for (int32_t k = 0; k < errors->n_sets; k++) {
+        const struct cs_error_set *set = &errors->sets[k];
+        if (strcmp(set->kind, like->kind) == 0 && strcmp(set->name, like->name) == 0) {
+            return set;
+        }
+    }
+    return NULL;
+}
+
+/* The last three columns are there if some case is doubted, and filled where it makes a difference. */
 static void sets_table(FILE *out, const struct cs_errors *errors, const struct cs_errors *held_out)
 {
-    (void)fprintf(
-        out, "| cases of | n | mean error | median | bias | closed form%s |\n|---|---|---|---|---|---%s|\n",
-        held_out ? " | held out: mean | median | bias" : "", held_out ? "|---|---|---" : "");
+    bool doubt = any_doubt(errors);
+    (void)fprintf(out,
+                  "| cases of | n | mean error | median | bias | closed form%s%s |\n"
+                  "|---|---|---|---|---|---%s%s|\n",
+                  held_out ? " | held out: mean | median | bias" : "",
+                  doubt ? " | without doubtful rows: n | mean | bias" : "", held_out ? "|---|---|---" : "",
+                  doubt ? "|---|---|---" : "");
     for (int32_t i = 0; i < errors->n_sets; i++) {
         const struct cs_error_set *set = &errors->sets[i];
-        (void)fprintf(out, "| %s%s | %d | %.1f %% | %.1f %% | %+.1f %% | ",
-                      strcmp(set->kind, "hardware") == 0 ? "all on " : "", set->name, (int)set->n,
-                      100 * set->mape_frac, 100 * set->median_ape_frac, 100 * set->bias_frac);
+        (void)fprintf(
+            out, "| %s%s | %d | %.1f %% | %.1f %% | %+.1f %% | ",
+            strcmp(set->kind, "hardware") == 0 || strcmp(set->kind, "generation") == 0 ? "all on " : "",
+            set->name, (int)set->n, 100 * set->mape_frac, 100 * set->median_ape_frac, 100 * set->bias_frac);
         if (isfinite(set->analytic_mape_frac)) {
             (void)fprintf(out, "%.1f %% |", 100 * set->analytic_mape_frac);
         } else {
             (void)fputs(" |", out);
         }
-        bool known = false;
-        for (int32_t k = 0; held_out && k < held_out->n_sets; k++) {
-            const struct cs_error_set *other = &held_out->sets[k];
-            if (strcmp(other->kind, set->kind) == 0 && strcmp(other->name, set->name) == 0) {
-                known = true;
-                (void)fprintf(out, " %.1f %% | %.1f %% | %+.1f %% |", 100 * other->mape_frac,
-                              100 * other->median_ape_frac, 100 * other->bias_frac);
-            }
+        const struct cs_error_set *other = held_out ? find_set(held_out, set) : NULL;
+        if (other) {
+            (void)fprintf(out, " %.1f %% | %.1f %% | %+.1f %% |", 100 * other->mape_frac,
+                          100 * other->median_ape_frac, 100 * other->bias_frac);
+        } else {
+            (void)fputs(held_out ? " | | |" : "", out);
         }
-        (void)fputs(held_out && !known ? " | | |" : "", out);
+        if (doubt) {
+            sure_columns(out, other ? other : set);
+        }
         (void)fputs("\n", out);
     }
 }
@@ -163,35 +197,87 @@ static void doubts_table(FILE *out, const struct cs_validate_report *report)
             continue;
         }
         if (!any) {
-            (void)fputs("\n## Rows that are doubtful at their source\n\nThey count above like any other.\n\n"
-                        "| case | source | error | why |\n|---|---|---|---|\n",
-                        out);
+            (void)fputs(
+                "\n## Rows that are doubtful at their source\n\nThey count above like any other, but in "
+                "the columns that say otherwise.\n\n"
+                "| case | source | error | why |\n|---|---|---|---|\n",
+                out);
         }
         any = true;
         (void)fprintf(out, "| %s | %s / %s | ", c->id, c->source_short, c->hardware);
-        if (c->kind == CS_CASE_TIME && report->runs[i].ran) {
-            (void)fprintf(out, "%+.0f %% ", 100 * (report->runs[i].simulated_s / c->measured_s - 1));
+        if (report->runs[i].ran) {
+            bool time = c->kind == CS_CASE_TIME;
+            double ratio = time ? report->runs[i].simulated_s / c->measured_s
+                                : report->runs[i].simulated_bytes / c->measured_bytes;
+            (void)fprintf(out, "%+.*f %% ", time ? 0 : 1, 100 * (ratio - 1));
         }
         (void)fprintf(out, "| %s |\n", c->doubt);
     }
 }
 
-static void ranks_table(FILE *out, const struct cs_errors *errors)
+static void rank_cell(FILE *out, double spearman)
+{
+    if (isfinite(spearman)) {
+        (void)fprintf(out, " %.3f |", spearman);
+    } else {
+        (void)fputs(" - |", out);
+    }
+}
+
+static void runs_table(FILE *out, const struct cs_errors *errors, const struct cs_errors *held_out)
+{
+    const struct cs_errors *told = held_out ? held_out : errors;
+    bool doubt = any_doubt(errors);
+    (void)fprintf(out,
+                  "\n## Order of the runs of one model on one hardware\n\nRank correlation of predicted and "
+                  "measured times, of five runs and more.\n\n| model | runs | rank correlation%s%s |\n"
+                  "|---|---|---%s%s|\n",
+                  held_out ? " | held out" : "", doubt ? " | without doubtful rows: runs | rank" : "",
+                  held_out ? "|---" : "", doubt ? "|---|---" : "");
+    for (int32_t i = 0; i < errors->n_ranks; i++) {
+        const struct cs_rank_set *set = &errors->ranks[i];
+        const struct cs_rank_set *other = NULL;
+        for (int32_t k = 0; k < told->n_ranks && !other; k++) {
+            bool same =
+                strcmp(set->kind, told->ranks[k].kind) == 0 && strcmp(set->name, told->ranks[k].name) == 0;
+            other = same ? &told->ranks[k] : NULL;
+        }
+        if (strcmp(set->kind, "model") != 0) {
+            continue;
+        }
+        (void)fprintf(out, "| %s | %d |", set->name, (int)set->n);
+        rank_cell(out, set->spearman);
+        if (held_out) {
+            rank_cell(out, other ? other->spearman : (double)NAN);
+        }
+        other = other ? other : set;
+        if (doubt && other->n_sure < other->n) {
+            (void)fprintf(out, " %d |", (int)other->n_sure);
+            rank_cell(out, other->sure_spearman);
+        } else if (doubt) {
+            (void)fputs(" | |", out);
+        }
+        (void)fputc('\n', out);
+    }
+}
+
+static void strategies_table(FILE *out, const struct cs_errors *errors)
 {
     (void)fputs(
-        "\n## Order of the measured strategies of one model\n\nRank correlation, and how much slower than "
-        "the "
-        "best measured run the best by prediction is (top-1), or the best of the five best (top-5).\n\n"
+        "\n## Order of the measured strategies of one model and batch\n\nSequence, batch and number of "
+        "devices "
+        "are equal as well. How much slower than the best measured run the best by prediction is (top-1), or "
+        "the best of the five best (top-5).\n\n"
         "| model | runs | rank correlation | top-1 regret | top-5 regret |\n|---|---|---|---|---|\n",
         out);
     for (int32_t i = 0; i < errors->n_ranks; i++) {
         const struct cs_rank_set *set = &errors->ranks[i];
-        char order[16] = "-";
-        if (isfinite(set->spearman)) {
-            (void)snprintf(order, sizeof order, "%.3f", set->spearman);
+        if (strcmp(set->kind, "strategies") == 0) {
+            (void)fprintf(out, "| %s | %d |", set->name, (int)set->n);
+            rank_cell(out, set->spearman);
+            (void)fprintf(out, " %.1f %% | %.1f %% |\n", 100 * set->top1_regret_frac,
+                          100 * set->top5_regret_frac);
         }
-        (void)fprintf(out, "| %s | %d | %s | %.1f %% | %.1f %% |\n", set->name, (int)set->n, order,
-                      100 * set->top1_regret_frac, 100 * set->top5_regret_frac);
     }
 }
 
@@ -250,7 +336,8 @@ void cs_report_validate_markdown(FILE *out, const struct cs_validate_report *rep
                            "source's runs of one model family on the same hardware."
                          : "");
     sets_table(out, report->errors, report->held_out);
-    ranks_table(out, report->held_out ? report->held_out : report->errors);
+    runs_table(out, report->errors, report->held_out);
+    strategies_table(out, report->held_out ? report->held_out : report->errors);
     memory_table(out, report);
     off_table(out, report);
     doubts_table(out, report);

@@ -26,17 +26,24 @@ static void print_ranks(FILE *out, const struct cs_errors *errors)
     if (errors->n_ranks == 0) {
         return;
     }
-    (void)fprintf(out,
-                  "\nOrder of the measured strategies of one model (5 and more)\n%-68s %4s %6s %7s %7s\n", "",
-                  "runs", "rank", "top-1", "top-5");
     for (int32_t i = 0; i < errors->n_ranks; i++) {
         const struct cs_rank_set *set = &errors->ranks[i];
+        bool choice = strcmp(set->kind, "strategies") == 0;
         char order[16] = "-";
+        if (i == 0 || strcmp(set->kind, errors->ranks[i - 1].kind) != 0) {
+            (void)fprintf(out, "\n%s (5 and more)\n%-68s %4s %6s%s\n",
+                          choice ? "Order of the measured strategies of one model and batch"
+                                 : "Order of the runs of one model on one hardware",
+                          "", "runs", "rank", choice ? "   top-1   top-5" : "");
+        }
         if (isfinite(set->spearman)) {
             (void)snprintf(order, sizeof order, "%.3f", set->spearman);
         }
-        (void)fprintf(out, "  %-66.66s %4d %6s %6.1f%% %6.1f%%\n", set->name, (int)set->n, order,
-                      100 * set->top1_regret_frac, 100 * set->top5_regret_frac);
+        (void)fprintf(out, "  %-66.66s %4d %6s", set->name, (int)set->n, order);
+        if (choice) {
+            (void)fprintf(out, " %6.1f%% %6.1f%%", 100 * set->top1_regret_frac, 100 * set->top5_regret_frac);
+        }
+        (void)fputc('\n', out);
     }
 }
 

@@ -78,27 +78,29 @@ out:
     return st;
 }
 
-static const char *server_of(const char *hardware)
+/* What the hardware of a measurement is: a server of the catalogue, and the chip as far as it is stated. */
+static void name_hardware(struct cs_case *c)
 {
-    static const char *const map[][2] = {
-        {"atlas-900-a2-pod", "atlas-900-a2"},
-        {"atlas-800t-a2", "atlas-800t-a2"},
-        {"atlas-800-910a", "atlas-800-910a"},
-        {"ascend-unstated", "atlas-800t-a2"},
-        {"a100-80gb-sxm4", "dgx-a100"},
-        {"a100-40gb-sxm4", "dgx-a100-40"},
-        {"a100-jean-zay", "jean-zay-a100"},
-        {"a100-vtrain", "vtrain-a100"},
-        {"h100-sxm5", "dgx-h100"},
-        {"h800", "dgx-h800"},
-        {"v100", "dgx-v100"},
+    static const char *const map[][3] = {
+        {"atlas-900-a2-pod", "atlas-900-a2", "910B"},
+        {"atlas-800t-a2", "atlas-800t-a2", "910B"},
+        {"atlas-800-910a", "atlas-800-910a", "910A"},
+        {"ascend-unstated", "atlas-800t-a2", NULL},
+        {"a100-80gb-sxm4", "dgx-a100", "A100"},
+        {"a100-40gb-sxm4", "dgx-a100-40", "A100"},
+        {"a100-jean-zay", "jean-zay-a100", "A100"},
+        {"a100-vtrain", "vtrain-a100", "A100"},
+        {"h100-sxm5", "dgx-h100", "H100"},
+        {"h800", "dgx-h800", "H800"},
+        {"v100", "dgx-v100", "V100"},
     };
+    c->server = c->hardware; /* a catalogue server's own name */
     for (int32_t i = 0; i < CS_COUNT(map); i++) {
-        if (strcmp(hardware, map[i][0]) == 0) {
-            return map[i][1];
+        if (strcmp(c->hardware, map[i][0]) == 0) {
+            c->server = map[i][1];
+            c->generation = map[i][2];
         }
     }
-    return hardware; /* a catalogue server's own name */
 }
 
 /* "y", "n" or nothing. */
@@ -369,6 +371,10 @@ static void name_groups(struct reader *r)
     c->source_short = c->software->title;
     c->group = cs_arena_printf(arena, "%s / %s / %s", c->source_short, c->hardware, family_of(arena, name));
     c->model_key =
+        cs_arena_printf(arena, "%s / %s / L%d h%lld a%lld/%lld f%lld", c->source_short, c->hardware,
+                        c->model.n_layers, (long long)c->model.hidden, (long long)c->model.n_heads,
+                        (long long)c->model.n_kv_heads, (long long)c->model.ffn);
+    c->setup_key =
         cs_arena_printf(arena, "%s / %s / L%d h%lld a%lld s%lld b%lld n%d %s", c->source_short, c->hardware,
                         c->model.n_layers, (long long)c->model.hidden, (long long)c->model.n_heads,
                         (long long)c->training.seq_length, (long long)c->training.global_batch, c->n_devices,
@@ -411,7 +417,7 @@ static cs_status read_row(struct reader *r)
     c->line = r->csv->rows[r->row].line;
     c->id = cs_arena_strdup(arena, text(r, "id"));
     c->hardware = cs_arena_strdup(arena, text(r, "hardware"));
-    c->server = server_of(c->hardware);
+    name_hardware(c);
     c->source = cs_arena_strdup(arena, text(r, "source"));
     c->software = cs_softwares_find(r->softwares, c->source);
     c->n_devices = c->devices_per_node = 1;

@@ -9,6 +9,7 @@
 
 struct sample {
     double predicted_s, measured_s, analytic_s;
+    bool doubted;
 };
 
 /* ---- dimensions of a run ----------------------------------------------------------------------------------
@@ -108,6 +109,8 @@ static void measure(struct cs_error_set *set, const struct sample *samples, int3
     double *absolute = CS_ARENA_NEW(arena, double, n);
     double *ratio = CS_ARENA_NEW(arena, double, n);
     double analytic = 0;
+    double sure = 0;
+    double sure_bias = 0;
     int32_t n_analytic = 0;
     set->n = n;
     for (int32_t i = 0; i < n; i++) {
@@ -120,7 +123,14 @@ static void measure(struct cs_error_set *set, const struct sample *samples, int3
             analytic += fabs(samples[i].analytic_s / samples[i].measured_s - 1);
             n_analytic++;
         }
+        if (!samples[i].doubted) {
+            sure += absolute[i];
+            sure_bias += error;
+            set->n_sure++;
+        }
     }
+    set->sure_mape_frac = set->n_sure ? sure / set->n_sure : (double)NAN;
+    set->sure_bias_frac = set->n_sure ? sure_bias / set->n_sure : (double)NAN;
     qsort(absolute, (size_t)n, sizeof *absolute, compare);
     qsort(ratio, (size_t)n, sizeof *ratio, compare);
     set->median_ape_frac = cs__quantile(absolute, n, 0.5);
@@ -171,23 +181,35 @@ static int compare_chosen(const void *a, const void *b)
     return order != 0 ? order : compare(&y->measured_s, &x->measured_s);
 }
 
-static void rank(struct cs_rank_set *set, const struct sample *samples, int32_t n, struct cs_arena *arena)
+static double spearman(const struct sample *samples, int32_t n, struct cs_arena *arena)
 {
-    double *predicted = CS_ARENA_NEW(arena, double, n);
-    double *measured = CS_ARENA_NEW(arena, double, n);
-    double *by_prediction = CS_ARENA_NEW(arena, double, n);
-    double *by_measure = CS_ARENA_NEW(arena, double, n);
-    struct sample *sorted = cs_arena_memdup(arena, samples, (size_t)n * sizeof *sorted);
-    double best_s = (double)INFINITY;
-    double of_five_s = (double)INFINITY;
-    set->n = n;
+    double *predicted = CS_ARENA_NEW(arena, double, n + 1);
+    double *measured = CS_ARENA_NEW(arena, double, n + 1);
+    double *by_prediction = CS_ARENA_NEW(arena, double, n + 1);
+    double *by_measure = CS_ARENA_NEW(arena, double, n + 1);
     for (int32_t i = 0; i < n; i++) {
         predicted[i] = samples[i].predicted_s;
         measured[i] = samples[i].measured_s;
     }
     ranks(predicted, n, by_prediction);
     ranks(measured, n, by_measure);
-    set->spearman = correlation(by_prediction, by_measure, n);
+    return correlation(by_prediction, by_measure, n);
+}
+
+static void rank(struct cs_rank_set *set, const struct sample *samples, int32_t n, struct cs_arena *arena)
+{
+    struct sample *sure = CS_ARENA_NEW(arena, struct sample, n);
+    struct sample *sorted = cs_arena_memdup(arena, samples, (size_t)n * sizeof *sorted);
+    double best_s = (double)INFINITY;
+    double of_five_s = (double)INFINITY;
+    set->n = n;
+    for (int32_t i = 0; i < n; i++) {
+        if (!samples[i].doubted) {
+            sure[set->n_sure++] = samples[i];
+        }
+    }
+    set->spearman = spearman(samples, n, arena);
+    set->sure_spearman = spearman(sure, set->n_sure, arena);
     qsort(sorted, (size_t)n, sizeof *sorted, compare_chosen);
     for (int32_t i = 0; i < n; i++) {
         best_s = fmin(best_s, sorted[i].measured_s);
@@ -218,8 +240,10 @@ static bool usable(const struct finder *f, int32_t i)
 
 static void take(struct finder *f, int32_t i, int32_t *n)
 {
-    f->samples[(*n)++] = (struct sample){f->predicted_s[i], f->cases->items[i].measured_s,
-                                         f->analytic_s ? f->analytic_s[i] : (double)NAN};
+    f->samples[(*n)++] = (struct sample){.predicted_s = f->predicted_s[i],
+                                         .measured_s = f->cases->items[i].measured_s,
+                                         .analytic_s = f->analytic_s ? f->analytic_s[i] : (double)NAN,
+                                         .doubted = f->cases->items[i].doubt != NULL};
 }
 
 static void add_set(struct finder *f, const char *kind, const char *name, int32_t n)
@@ -234,7 +258,12 @@ static void add_set(struct finder *f, const char *kind, const char *name, int32_
     measure(set, f->samples, n, &e->arena);
 }
 
-/* Texts by which cases are put together. */
+/* Texts by which cases are put together, NULL = in no set. */
+static const char *generation_of(struct cs_arena *arena, const struct cs_case *c)
+{
+    (void)arena;
+    return c->generation;
+}
 static const char *hardware_of(struct cs_arena *arena, const struct cs_case *c)
 {
     (void)arena;
@@ -249,10 +278,27 @@ static const char *model_of(struct cs_arena *arena, const struct cs_case *c)
     (void)arena;
     return c->model_key;
 }
+static const char *setup_of(struct cs_arena *arena, const struct cs_case *c)
+{
+    (void)arena;
+    return c->setup_key;
+}
 
-/* Cases with equal texts, in the order of their first; kind NULL = ranks instead of errors. */
+static void add_ranks(struct finder *f, const char *kind, const char *name, int32_t n)
+{
+    struct cs_errors *e = f->errors;
+    if (n >= CS_RANK_SET_MIN) {
+        CS_GROW(e->ranks, e->n_ranks, f->cap_ranks);
+        struct cs_rank_set *set = &e->ranks[e->n_ranks++];
+        *set = (struct cs_rank_set){.kind = kind, .name = name};
+        rank(set, f->samples, n, &e->arena);
+    }
+}
+
+/* Cases with equal texts, in the order of their first. */
 static void group_by(struct finder *f, const char *kind,
-                     const char *(*text)(struct cs_arena *arena, const struct cs_case *c))
+                     const char *(*text)(struct cs_arena *arena, const struct cs_case *c),
+                     void (*add)(struct finder *f, const char *kind, const char *name, int32_t n))
 {
     struct cs_errors *e = f->errors;
     int32_t n_cases = f->cases->n;
@@ -263,20 +309,13 @@ static void group_by(struct finder *f, const char *kind,
     }
     for (int32_t i = 0; i < n_cases; i++) {
         int32_t n = 0;
-        for (int32_t k = i; k < n_cases; k++) {
-            if (!seen[k] && usable(f, k) && strcmp(texts[k], texts[i]) == 0) {
+        for (int32_t k = i; k < n_cases && texts[i]; k++) {
+            if (!seen[k] && usable(f, k) && texts[k] && strcmp(texts[k], texts[i]) == 0) {
                 take(f, k, &n);
                 seen[k] = true;
             }
         }
-        if (kind) {
-            add_set(f, kind, texts[i], n);
-        } else if (n >= CS_RANK_SET_MIN) {
-            CS_GROW(e->ranks, e->n_ranks, f->cap_ranks);
-            struct cs_rank_set *set = &e->ranks[e->n_ranks++];
-            *set = (struct cs_rank_set){.name = texts[i]};
-            rank(set, f->samples, n, &e->arena);
-        }
+        add(f, kind, texts[i], n);
     }
 }
 
@@ -294,8 +333,9 @@ void cs_errors_find(struct cs_errors *errors, const struct cs_cases *cases, cons
         }
     }
     add_set(&f, "all", "all", n);
-    group_by(&f, "hardware", hardware_of);
-    group_by(&f, "source", source_of);
+    group_by(&f, "generation", generation_of, add_set);
+    group_by(&f, "hardware", hardware_of, add_set);
+    group_by(&f, "source", source_of, add_set);
     for (int32_t d = 0; d < CS_COUNT(dimensions); d++) {
         n = 0;
         for (int32_t i = 0; i < cases->n; i++) {
@@ -305,7 +345,8 @@ void cs_errors_find(struct cs_errors *errors, const struct cs_cases *cases, cons
         }
         add_set(&f, "dimension", dimensions[d].name, n);
     }
-    group_by(&f, NULL, model_of);
+    group_by(&f, "model", model_of, add_ranks);
+    group_by(&f, "strategies", setup_of, add_ranks);
 }
 
 void cs_errors_release(struct cs_errors *errors)

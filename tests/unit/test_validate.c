@@ -158,6 +158,9 @@ START_TEST(errors_are_as_defined)
                                     .hardware = "h",
                                     .source_short = "s",
                                     .model_key = "m",
+                                    .setup_key = i < 4 ? "few" : "other",
+                                    .generation = i < 2 ? "g" : NULL,
+                                    .doubt = i == 3 ? "a reason" : NULL,
                                     .kind = CS_CASE_TIME,
                                     .measured_s = measured_s[i],
                                     .n_devices = 1,
@@ -168,7 +171,16 @@ START_TEST(errors_are_as_defined)
     ck_assert_double_eq_tol(errors.sets[0].median_ape_frac, 0.10, 1e-12);
     ck_assert_double_eq_tol(errors.sets[0].bias_frac, 0.04, 1e-12);
     ck_assert(isnan(errors.sets[0].analytic_mape_frac));
-    ck_assert_int_eq(errors.n_ranks, 1);
+    ck_assert_int_eq(errors.sets[0].n_sure, 4); /* the 20 % are doubted */
+    ck_assert_double_eq_tol(errors.sets[0].sure_mape_frac, 0.05, 1e-12);
+    ck_assert_double_eq_tol(errors.sets[0].sure_bias_frac, 0, 1e-12);
+    ck_assert_str_eq(errors.sets[1].kind, "generation");
+    ck_assert_int_eq(errors.sets[1].n, 2); /* not those of which nothing is stated */
+    ck_assert_str_eq(errors.sets[2].kind, "hardware");
+    ck_assert_int_eq(errors.n_ranks, 1); /* the setups have fewer than five runs */
+    ck_assert_str_eq(errors.ranks[0].kind, "model");
+    ck_assert_int_eq(errors.ranks[0].n_sure, 4);
+    ck_assert_double_eq_tol(errors.ranks[0].sure_spearman, 1, 1e-12);
     ck_assert_double_eq_tol(errors.ranks[0].spearman, 1, 1e-12);
     ck_assert_double_eq_tol(errors.ranks[0].top1_regret_frac, 0, 1e-12);
     ck_assert_ptr_nonnull(cs_errors_of(&errors, &items[0]));

@@ -29,8 +29,11 @@ struct cs_case {
     const char *server;   /* catalogue server that stands for it; NULL = none known */
     const char *source;
     const char *source_short; /* who measured, for summaries: "vTrain single node" */
-    const char *group;     /* source, hardware and model family: what cross-validation leaves out together */
-    const char *model_key; /* equal for runs of one model on one hardware and batch by one source */
+    const char *group;      /* source, hardware and model family: what cross-validation leaves out together */
+    const char *generation; /* "910B", "A100": what chip the source says it is; NULL = it does not, or a
+                               catalogue server's own name */
+    const char *model_key;  /* equal for runs of one model on one hardware by one source */
+    const char *setup_key;  /* likewise, with sequence, batch, devices and type: only strategies differ */
     const struct cs_software *software; /* never NULL */
     enum cs_case_kind kind;
     double measured_s;     /* NaN for memory rows */
@@ -41,7 +44,7 @@ struct cs_case {
     struct cs_training training;
     struct cs_strategy strategy;
     const char *problem;     /* NULL, or why the row cannot be run */
-    const char *doubt;       /* NULL, or why the measurement is doubtful; it counts like any other */
+    const char *doubt;       /* NULL, or why the measurement is doubtful; sums are given with and without */
     const char *assumptions; /* what the row left open, "" = nothing */
 };
 

@@ -9,18 +9,24 @@
 
 /** Errors of a set of cases. Error = predicted / measured - 1. */
 struct cs_error_set {
-    const char *kind; /* "all", "hardware", "source", "dimension" */
+    const char *kind; /* "all", "generation", "hardware", "source", "dimension" */
     const char *name; /* "MindFormers / atlas-800t-a2", "pipeline" */
     int32_t n;
     double mape_frac, median_ape_frac, bias_frac; /* mean |error|, median |error|, mean error */
     double low_frac, high_frac; /* 10th and 90th percentile of measured / predicted: the interval */
     double analytic_mape_frac;  /* NaN without closed form */
+    int32_t n_sure;             /* of cases that nobody doubts; the next two are NaN when there are none */
+    double sure_mape_frac, sure_bias_frac;
 };
 
-/** Measured strategies of one model, batch and hardware: is their order right? */
+/** Runs of one model on one hardware by one source: is their order right? Of kind "strategies", batch,
+ * sequence and number of devices are equal too, so that only strategies (and releases) differ. */
 struct cs_rank_set {
+    const char *kind; /* "model", "strategies" */
     const char *name;
     int32_t n;
+    int32_t n_sure;          /* of cases that nobody doubts */
+    double sure_spearman;    /* @unit rank correlation of these; NaN as spearman, and for fewer than two */
     double spearman;         /* @unit rank correlation, -1 .. 1; NaN when all predictions, or all
                                 measurements, are equal */
     double top1_regret_frac; /* the best by prediction is so much slower than the best measured; of equal
