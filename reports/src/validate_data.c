@@ -25,6 +25,7 @@ static void put_number(FILE *out, double value)
     }
 }
 
+/* NaN = not asked for, or a case that cannot be predicted. */
 static double held_out_s(const struct cs_validate_report *report, int32_t i)
 {
     const struct cs_calibration *calibration = report->calibration;
@@ -32,12 +33,19 @@ static double held_out_s(const struct cs_validate_report *report, int32_t i)
                                                                 : (double)NAN;
 }
 
+static double fold_s(const struct cs_validate_report *report, int32_t i)
+{
+    const struct cs_calibration *calibration = report->calibration;
+    return calibration && calibration->predictions[i].fold_s > 0 ? calibration->predictions[i].fold_s
+                                                                 : (double)NAN;
+}
+
 void cs_report_validate_csv(FILE *out, const struct cs_validate_report *report)
 {
-    (void)fputs(
-        "id,hardware,source,group,kind,measured_s,simulated_s,analytic_s,held_out_s,error,measured_bytes,"
-        "simulated_bytes,largest_part,largest_part_s,software,assumptions,reason\n",
-        out);
+    (void)fputs("id,hardware,source,group,kind,measured_s,simulated_s,analytic_s,held_out_s,fold_s,error,"
+                "measured_bytes,"
+                "simulated_bytes,largest_part,largest_part_s,software,assumptions,reason\n",
+                out);
     for (int32_t i = 0; i < report->cases->n; i++) {
         const struct cs_case *c = &report->cases->items[i];
         const struct cs_case_run *run = &report->runs[i];
@@ -53,6 +61,7 @@ void cs_report_validate_csv(FILE *out, const struct cs_validate_report *report)
         put_number(out, run->simulated_s);
         put_number(out, run->analytic_s);
         put_number(out, held_out_s(report, i));
+        put_number(out, fold_s(report, i));
         put_number(out, run->simulated_s / c->measured_s - 1);
         put_number(out, c->measured_bytes);
         put_number(out, c->kind == CS_CASE_TIME ? (double)NAN : run->simulated_bytes);
@@ -93,6 +102,7 @@ static json_t *case_json(const struct cs_validate_report *report, int32_t i)
     set_real(object, "simulated_s", run->simulated_s);
     set_real(object, "analytic_s", run->analytic_s);
     set_real(object, "held_out_s", held_out_s(report, i));
+    set_real(object, "fold_s", fold_s(report, i));
     set_real(object, "error", run->simulated_s / c->measured_s - 1);
     const struct cs_error_set *kind = cs_errors_of(report->errors, c);
     set_real(object, "low_s", kind ? run->simulated_s * kind->low_frac : (double)NAN);
@@ -175,6 +185,10 @@ json_t *cs_report_validate_json(const struct cs_validate_report *report,
     if (report->held_out) {
         (void)json_object_set_new(object, "held_out_summary", sets_json(report->held_out));
         (void)json_object_set_new(object, "held_out_order", ranks_json(report->held_out));
+    }
+    if (report->folds) {
+        (void)json_object_set_new(object, "folds_summary", sets_json(report->folds));
+        (void)json_object_set_new(object, "folds_order", ranks_json(report->folds));
     }
     return object;
 }

@@ -99,6 +99,12 @@ void cs_report_validate_svg(FILE *out, const struct cs_validate_report *report)
     cs_svg_end(&svg);
 }
 
+static const char *prefix(const struct cs_error_set *set)
+{
+    bool place = strcmp(set->kind, "hardware") == 0 || strcmp(set->kind, "generation") == 0;
+    return place ? "all on " : "";
+}
+
 static bool any_doubt(const struct cs_errors *errors)
 {
     return errors->n_sets > 0 && errors->sets[0].n_sure < errors->sets[0].n;
@@ -139,10 +145,8 @@ static void sets_table(FILE *out, const struct cs_errors *errors, const struct c
                   doubt ? "|---|---|---" : "");
     for (int32_t i = 0; i < errors->n_sets; i++) {
         const struct cs_error_set *set = &errors->sets[i];
-        (void)fprintf(
-            out, "| %s%s | %d | %.1f %% | %.1f %% | %+.1f %% | ",
-            strcmp(set->kind, "hardware") == 0 || strcmp(set->kind, "generation") == 0 ? "all on " : "",
-            set->name, (int)set->n, 100 * set->mape_frac, 100 * set->median_ape_frac, 100 * set->bias_frac);
+        (void)fprintf(out, "| %s%s | %d | %.1f %% | %.1f %% | %+.1f %% | ", prefix(set), set->name,
+                      (int)set->n, 100 * set->mape_frac, 100 * set->median_ape_frac, 100 * set->bias_frac);
         if (isfinite(set->analytic_mape_frac)) {
             (void)fprintf(out, "%.1f %% |", 100 * set->analytic_mape_frac);
         } else {
@@ -159,6 +163,26 @@ static void sets_table(FILE *out, const struct cs_errors *errors, const struct c
             sure_columns(out, other ? other : set);
         }
         (void)fputs("\n", out);
+    }
+}
+
+/* What to expect of programs that were measured; without dimensions. */
+static void folds_table(FILE *out, const struct cs_validate_report *report)
+{
+    (void)fprintf(
+        out,
+        "\n## Another run of a program that was measured\n\nEach case predicted with figures fitted "
+        "without the one of %d random parts of all cases that holds it: other runs of its program "
+        "on its hardware are known.\n\n| cases of | n | mean error | median | bias |\n"
+        "|---|---|---|---|---|\n",
+        (int)report->calibration->n_folds);
+    for (int32_t i = 0; i < report->folds->n_sets; i++) {
+        const struct cs_error_set *set = &report->folds->sets[i];
+        if (strcmp(set->kind, "dimension") != 0) {
+            (void)fprintf(out, "| %s%s | %d | %.1f %% | %.1f %% | %+.1f %% |\n", prefix(set), set->name,
+                          (int)set->n, 100 * set->mape_frac, 100 * set->median_ape_frac,
+                          100 * set->bias_frac);
+        }
     }
 }
 
@@ -197,11 +221,11 @@ static void doubts_table(FILE *out, const struct cs_validate_report *report)
             continue;
         }
         if (!any) {
-            (void)fputs(
-                "\n## Rows that are doubtful at their source\n\nThey count above like any other, but in "
-                "the columns that say otherwise.\n\n"
-                "| case | source | error | why |\n|---|---|---|---|\n",
-                out);
+            (void)fputs("\n## Rows that are doubtful at their source\n\nNothing is fitted to them. They "
+                        "count above like any other, "
+                        "but in the columns that say otherwise.\n\n"
+                        "| case | source | error | why |\n|---|---|---|---|\n",
+                        out);
         }
         any = true;
         (void)fprintf(out, "| %s | %s / %s | ", c->id, c->source_short, c->hardware);
@@ -336,6 +360,9 @@ void cs_report_validate_markdown(FILE *out, const struct cs_validate_report *rep
                            "source's runs of one model family on the same hardware."
                          : "");
     sets_table(out, report->errors, report->held_out);
+    if (report->folds) {
+        folds_table(out, report);
+    }
     runs_table(out, report->errors, report->held_out);
     strategies_table(out, report->held_out ? report->held_out : report->errors);
     memory_table(out, report);

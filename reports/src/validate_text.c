@@ -98,6 +98,12 @@ void cs_report_validate_text(FILE *out, const struct cs_validate_report *report)
                       (int)report->calibration->n_groups);
         print_sets(out, report->held_out);
     }
+    if (report->folds) {
+        (void)fprintf(out,
+                      "\nEach case with figures fitted without a random part of the cases (%d parts)\n\n",
+                      (int)report->calibration->n_folds);
+        print_sets(out, report->folds);
+    }
     print_ranks(out, report->errors);
     print_memory(out, report);
     print_refused(out, report);

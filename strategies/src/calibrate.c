@@ -10,6 +10,7 @@
 #define EVALUATIONS 400      /* of the objective with its gradient */
 #define EVALUATIONS_AGAIN 60 /* from an optimum of nearly the same cases */
 #define START_SEED 20240917  /* of the places that a fit with several starts begins at */
+#define FOLD_SEED 20240918   /* of which cases are left out together */
 
 /** A calibration under way. */
 struct work {
@@ -138,40 +139,97 @@ static void list_figures(struct work *work)
     }
 }
 
-/* Predict each group with figures fitted without it; afterwards the figures are those of z again. Every fit
- * starts from the whole one: it has to move by what the group said. Figures that only the group determined go
- * back to their priors, which is their optimum. */
-static cs_status cross_validate(struct work *work, struct cs_err *err)
+/* Fit without some cases and set the figures to that. Starts from the whole fit: it has to move by what these
+ * cases said. Figures that only they determined go back to their priors, which is their optimum. */
+static cs_status fit_without(struct work *work, const bool *left_out, const char *what, struct cs_err *err)
+{
+    struct cs__fit *fit = &work->fit;
+    double z[CS_FIT_FIGURES_MAX];
+    double least = 0;
+    char line[200];
+    cs__fit_choose(fit, left_out);
+    for (int32_t v = 0; v < fit->n_variables; v++) {
+        z[v] = fit->variables[v].n_touched > 0 ? work->z[v] : 0;
+    }
+    (void)snprintf(line, sizeof line, "without %s: %d cases", what, (int)fit->n_used);
+    say(work, line);
+    return cs__fit_minimise(fit, z, EVALUATIONS_AGAIN, &least, err);
+}
+
+/* Predict each group with figures fitted without it. */
+static cs_status predict_groups(struct work *work, bool *left_out, struct cs_err *err)
 {
     cs_status st = CS_OK;
     struct cs__fit *fit = &work->fit;
-    int32_t n_all = fit->n_used;
-    int32_t *all = cs_arena_memdup(&work->out->arena, fit->used, ((size_t)n_all + 1) * sizeof *all);
     struct cs_fit_prediction *predictions = work->out->predictions;
-    for (int32_t i = 0; i < n_all; i++) {
-        const char *group = fit->cases->items[all[i]].group;
-        double z[CS_FIT_FIGURES_MAX];
-        double least = 0;
-        char line[200];
-        if (predictions[all[i]].predicted) {
+    for (int32_t i = 0; i < fit->cases->n; i++) {
+        const char *group = fit->cases->items[i].group;
+        if (!cs__fit_predicts(fit, i) || predictions[i].predicted) {
             continue;
         }
-        cs__fit_choose(fit, group);
-        for (int32_t v = 0; v < fit->n_variables; v++) {
-            z[v] = fit->variables[v].n_touched > 0 ? work->z[v] : 0;
+        for (int32_t k = 0; k < fit->cases->n; k++) {
+            left_out[k] = cs__fit_predicts(fit, k) && strcmp(fit->cases->items[k].group, group) == 0;
         }
-        (void)snprintf(line, sizeof line, "without %s: %d cases", group, (int)fit->n_used);
-        say(work, line);
-        CS_TRY(cs__fit_minimise(fit, z, EVALUATIONS_AGAIN, &least, err));
+        CS_TRY(fit_without(work, left_out, group, err));
         work->out->n_groups++;
-        for (int32_t k = i; k < n_all; k++) {
-            if (strcmp(fit->cases->items[all[k]].group, group) == 0) {
-                predictions[all[k]].predicted = true;
-                predictions[all[k]].held_out_s = cs__fit_predict_s(fit, all[k]);
+        for (int32_t k = i; k < fit->cases->n; k++) {
+            if (left_out[k]) {
+                predictions[k].predicted = true;
+                predictions[k].held_out_s = cs__fit_predict_s(fit, k);
             }
         }
     }
 out:
+    return st;
+}
+
+/* Predict each of n_folds random parts of the cases with figures fitted without it. */
+static cs_status predict_folds(struct work *work, bool *left_out, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs__fit *fit = &work->fit;
+    int32_t n = 0;
+    struct cs_rng rng;
+    int32_t *order = CS_ARENA_NEW(&work->out->arena, int32_t, fit->cases->n + 1);
+    cs_rng_init(&rng, FOLD_SEED, 0);
+    for (int32_t i = 0; i < fit->cases->n; i++) {
+        if (cs__fit_predicts(fit, i)) {
+            int32_t at = (int32_t)cs_rng_below(&rng, (uint32_t)n + 1);
+            order[n++] = order[at];
+            order[at] = i;
+        }
+    }
+    for (int32_t fold = 0; fold < work->options->n_folds && fold < n; fold++) {
+        char what[64];
+        memset(left_out, 0, (size_t)fit->cases->n * sizeof *left_out);
+        for (int32_t k = fold; k < n; k += work->options->n_folds) {
+            left_out[order[k]] = true;
+        }
+        (void)snprintf(what, sizeof what, "part %d of %d", (int)fold + 1, (int)work->options->n_folds);
+        CS_TRY(fit_without(work, left_out, what, err));
+        for (int32_t k = fold; k < n; k += work->options->n_folds) {
+            work->out->predictions[order[k]].fold_s = cs__fit_predict_s(fit, order[k]);
+        }
+    }
+    work->out->n_folds = work->options->n_folds;
+out:
+    return st;
+}
+
+/* Afterwards the figures are those of z again. */
+static cs_status cross_validate(struct work *work, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    struct cs__fit *fit = &work->fit;
+    bool *left_out = cs_calloc((size_t)fit->cases->n + 1, sizeof *left_out);
+    if (work->options->cross_validate) {
+        CS_TRY(predict_groups(work, left_out, err));
+    }
+    if (work->options->n_folds > 1) {
+        CS_TRY(predict_folds(work, left_out, err));
+    }
+out:
+    cs_free(left_out);
     cs__fit_choose(fit, NULL);
     cs__fit_set(fit, work->z);
     return st;
@@ -234,12 +292,12 @@ static cs_status fit_all(struct work *work, struct cs_err *err)
     }
     list_figures(work);
     work->out->n_cases = fit->n_used;
-    for (int32_t i = 0; i < fit->n_used; i++) {
-        work->out->predictions[fit->used[i]].fitted_s = runs[fit->used[i]].simulated_s;
+    for (int32_t i = 0; i < fit->cases->n; i++) {
+        if (cs__fit_predicts(fit, i)) {
+            work->out->predictions[i].fitted_s = runs[i].simulated_s;
+        }
     }
-    if (work->options->cross_validate) {
-        CS_TRY(cross_validate(work, err));
-    }
+    CS_TRY(cross_validate(work, err));
 out:
     cs_free(runs);
     return st;

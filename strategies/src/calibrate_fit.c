@@ -103,13 +103,16 @@ static void weigh(struct cs__fit *fit)
     }
 }
 
-void cs__fit_choose(struct cs__fit *fit, const char *without)
+bool cs__fit_predicts(const struct cs__fit *fit, int32_t index)
+{
+    return fit->linear[index].usable && cs__fit_has_hardware(fit, &fit->cases->items[index]);
+}
+
+void cs__fit_choose(struct cs__fit *fit, const bool *left_out)
 {
     fit->n_used = 0;
     for (int32_t i = 0; i < fit->cases->n; i++) {
-        const struct cs_case *c = &fit->cases->items[i];
-        if (fit->linear[i].usable && cs__fit_has_hardware(fit, c) &&
-            !(without && strcmp(c->group, without) == 0)) {
+        if (cs__fit_predicts(fit, i) && !fit->cases->items[i].doubt && !(left_out && left_out[i])) {
             fit->used[fit->n_used++] = i;
         }
     }

@@ -10,6 +10,7 @@
 
 #define SOFTWARE CS_TEST_SOURCE_DIR "/strategies/software/software.yaml"
 #define RUNS CS_TEST_SOURCE_DIR "/tests/data/measured/training_runs.csv"
+#define DOUBTS CS_TEST_SOURCE_DIR "/tests/data/measured/doubts.csv"
 #define FILE_NAME "test_validate.csv"
 
 static struct cs_softwares softwares;
@@ -252,7 +253,7 @@ START_TEST(calibration_finds_a_figure_again)
     ck_assert_ok(load_text(&cases, cs_strbuf_str(&text), &err), &err);
     struct cs_case_run *runs = CS_ARENA_NEW(&arena, struct cs_case_run, cases.n + 1);
     struct cs_calibrate_options options = {
-        .validate = {.n_workers = 1}, .n_rounds = 2, .n_starts = 3, .cross_validate = true};
+        .validate = {.n_workers = 1}, .n_rounds = 2, .n_starts = 3, .cross_validate = true, .n_folds = 3};
     double *place = &cs_testbed_chip(&bed, "h100")->opkind_peak_frac[CS_OPKIND_MATMUL];
     *place = truth;
     ck_assert_ok(cs_validate_run(&cases, &bed, &options.validate, runs, &err), &err);
@@ -261,9 +262,13 @@ START_TEST(calibration_finds_a_figure_again)
         cases.items[i].measured_s = runs[i].simulated_s;
     }
     *place = 0.9;
+    cases.items[11].doubt = "half the time";
+    cases.items[11].measured_s /= 2;
     ck_assert_ok(cs_calibrate(&cases, &bed, &softwares, &options, &calibration, &err), &err);
-    ck_assert_int_eq(calibration.n_cases, 12);
+    cases.items[11].measured_s *= 2; /* predicted right all the same: it is not fitted to */
+    ck_assert_int_eq(calibration.n_cases, 11);
     ck_assert_int_eq(calibration.n_groups, 2);
+    ck_assert_int_eq(calibration.n_folds, 3);
     ck_assert_double_gt(*place, 0.9 * truth); /* kernel_time may carry a part of it */
     ck_assert_double_lt(*place, 1.1 * truth);
     for (int32_t i = 0; i < cases.n; i++) {
@@ -272,6 +277,7 @@ START_TEST(calibration_finds_a_figure_again)
         ck_assert_double_lt(fabs(p->fitted_s / measured_s - 1), 0.03);
         ck_assert(p->predicted);
         ck_assert_double_lt(fabs(p->held_out_s / measured_s - 1), 0.08);
+        ck_assert_double_lt(fabs(p->fold_s / measured_s - 1), 0.04);
     }
     for (int32_t i = 0; i < calibration.n_figures; i++) {
         const struct cs_fit_figure *f = &calibration.figures[i];
@@ -310,6 +316,7 @@ START_TEST(published_runs_give_the_catalogue_s_chip)
     ck_assert_ok(cs_catalogue_load(CS_TEST_SOURCE_DIR "/platforms/catalogue", &catalogue, &err), &err);
     cs_testbed_init(&bed, catalogue);
     ck_assert_ok(cs_cases_load(&cases, RUNS, &softwares, &err), &err);
+    ck_assert_ok(cs_cases_doubt(&cases, DOUBTS, &err), &err); /* the catalogue is not fitted to them */
     ck_assert(cs_calibrate_knows(parts[1]) && !cs_calibrate_knows("abacus"));
     for (int32_t i = 0; i < CS_COUNT(moved); i++) {
         for (int32_t k = 0; k < CS_COUNT(parts); k++) {
@@ -499,7 +506,7 @@ START_TEST(doubts_belong_to_cases)
     ck_assert_int_eq(cs_cases_doubt(&cases, FILE_NAME, &err), CS_E_INPUT);
     cs_cases_release(&cases);
     ck_assert_ok(cs_cases_load(&cases, RUNS, &softwares, &err), &err);
-    ck_assert_ok(cs_cases_doubt(&cases, CS_TEST_SOURCE_DIR "/tests/data/measured/doubts.csv", &err), &err);
+    ck_assert_ok(cs_cases_doubt(&cases, DOUBTS, &err), &err);
     cs_cases_release(&cases);
     ck_assert_int_eq(unlink(FILE_NAME), 0);
 }

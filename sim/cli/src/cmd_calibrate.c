@@ -55,6 +55,7 @@ static cs_status run(struct cs__bench *bench, const struct cs__validate_args *ar
                                            .n_rounds = args->n_rounds,
                                            .n_starts = args->n_starts,
                                            .cross_validate = args->cross_validate,
+                                           .n_folds = args->n_folds,
                                            .only = args->only,
                                            .say = say,
                                            .say_context = &bench->progress};

@@ -13,6 +13,7 @@ enum {
     OPT_ROUNDS,
     OPT_STARTS,
     OPT_CROSS,
+    OPT_FOLDS,
     OPT_PLAIN,
     OPT_INTERVALS,
     OPT_COLLECTIVES,
@@ -63,6 +64,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         }
         args->only = arg;
         return 0;
+    case OPT_FOLDS:
+        args->n_folds = (int32_t)cs__option_int(state, arg, 2, 1000, "folds");
+        return 0;
     case OPT_CROSS:
         args->cross_validate = true;
         return 0;
@@ -83,7 +87,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 #define SHARED_OPTIONS                                                                                       \
-    {"doubts", OPT_DOUBTS, "FILE", 0, "List in the page why measurements are doubtful: columns id, reason",  \
+    {"doubts",                                                                                               \
+     OPT_DOUBTS,                                                                                             \
+     "FILE",                                                                                                 \
+     0,                                                                                                      \
+     "Why measurements are doubtful (columns id, reason): listed, not fitted to, sums with and without",     \
      0},                                                                                                     \
         {"svg", OPT_SVG, "FILE", 0, "Write simulated over measured times as a drawing", 0},                  \
         {"markdown", OPT_MARKDOWN, "FILE", 0, "Write the whole report as a page", 0},                        \
@@ -112,6 +120,8 @@ void cs__validate_parse(struct cs__validate_args *args, bool calibrate, int argc
         {"only", OPT_ONLY, "CHIP", 0,
          "Fit the figures of this chip and its generation to their own runs, keep all others", 0},
         {"cross-validate", OPT_CROSS, NULL, 0, "Predict each group with figures fitted without it", 0},
+        {"folds", OPT_FOLDS, "N", 0,
+         "Predict each N-th of the runs, drawn at random, with figures fitted without it", 0},
         {0}};
     static const struct argp_child children[] = {{&cs__output_argp, 0, NULL, 0}, {0}};
     static const struct argp validate_argp = {
@@ -248,6 +258,19 @@ static void find_errors(struct cs_errors *errors, const struct cs__bench *bench)
     cs_free(analytic_s);
 }
 
+/* Errors of predictions of cases that the fit had not seen. */
+static void find_predicted(struct cs_errors *errors, const struct cs__bench *bench,
+                           const struct cs_calibration *calibration, bool folds)
+{
+    double *predicted_s = cs_calloc((size_t)bench->cases.n + 1, sizeof *predicted_s);
+    for (int32_t i = 0; i < bench->cases.n; i++) {
+        const struct cs_fit_prediction *p = &calibration->predictions[i];
+        predicted_s[i] = folds ? p->fold_s : p->held_out_s; /* 0 = none */
+    }
+    cs_errors_find(errors, &bench->cases, predicted_s, NULL);
+    cs_free(predicted_s);
+}
+
 static cs_status write_intervals(const struct cs__bench *bench, const struct cs__validate_args *args,
                                  struct cs_err *err)
 {
@@ -291,12 +314,14 @@ static cs_status write_files(const struct cs__validate_args *args, const struct 
         CS_TRY(cs_outfile_commit(&svg, err));
     }
     if (args->markdown) {
-        char rounds[64] = "";
+        char rounds[96] = "";
         char starts[32] = "";
+        char folds[32] = "";
         if (strcmp(command, "calibrate") == 0) {
             (void)snprintf(starts, sizeof starts, " --starts %d", (int)args->n_starts);
-            (void)snprintf(rounds, sizeof rounds, " --rounds %d%s", (int)args->n_rounds,
-                           args->n_starts > 1 ? starts : "");
+            (void)snprintf(folds, sizeof folds, " --folds %d", (int)args->n_folds);
+            (void)snprintf(rounds, sizeof rounds, " --rounds %d%s%s", (int)args->n_rounds,
+                           args->n_starts > 1 ? starts : "", args->n_folds > 1 ? folds : "");
         }
         (void)snprintf(
             text, sizeof text, "clustersim %s %.120s%s%.120s%s%s%s%.120s --markdown %.120s", command,
@@ -321,16 +346,14 @@ cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__valid
     cs_status st = CS_OK;
     struct cs_errors errors = {0};
     struct cs_errors held_out = {0};
+    struct cs_errors folds = {0};
     struct cs_report_origin origin = cs__origin(command);
     find_errors(&errors, bench);
     if (calibration && calibration->n_groups > 0) {
-        double *held_out_s = cs_calloc((size_t)bench->cases.n + 1, sizeof *held_out_s);
-        for (int32_t i = 0; i < bench->cases.n; i++) {
-            const struct cs_fit_prediction *p = &calibration->predictions[i];
-            held_out_s[i] = p->predicted ? p->held_out_s : (double)NAN;
-        }
-        cs_errors_find(&held_out, &bench->cases, held_out_s, NULL);
-        cs_free(held_out_s);
+        find_predicted(&held_out, bench, calibration, false);
+    }
+    if (calibration && calibration->n_folds > 0) {
+        find_predicted(&folds, bench, calibration, true);
     }
     struct cs_validate_report report = {.path = args->cases,
                                         .cases = &bench->cases,
@@ -338,6 +361,7 @@ cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__valid
                                         .errors = &errors,
                                         .calibration = calibration,
                                         .held_out = held_out.n_sets ? &held_out : NULL,
+                                        .folds = folds.n_sets ? &folds : NULL,
                                         .links = links};
     if (cs__validate_wants_text(args)) {
         if (calibration) {
@@ -359,6 +383,7 @@ cs_status cs__bench_report(const struct cs__bench *bench, const struct cs__valid
 out:
     cs_errors_release(&errors);
     cs_errors_release(&held_out);
+    cs_errors_release(&folds);
     return st;
 }
 

@@ -20,6 +20,7 @@ struct cs__validate_args {
     int32_t n_rounds;
     int32_t n_starts;
     bool cross_validate;
+    int32_t n_folds;  /* calibrate: random parts that are predicted without themselves; 0 = none */
     const char *only; /* calibrate: chip whose generation alone is fitted */
 };
 /** Can everything that is asked for be written? Before the minutes of simulating and fitting. */

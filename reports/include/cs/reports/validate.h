@@ -18,6 +18,7 @@ struct cs_validate_report {
     const struct cs_errors *errors;
     const struct cs_calibration *calibration; /* NULL: figures are the catalogue's */
     const struct cs_errors *held_out;         /* errors of predictions without a case's own group, or NULL */
+    const struct cs_errors *folds;            /* likewise without a random part of the cases, or NULL */
     const struct cs_link_fits *links;         /* fitted to collectives, or NULL */
 };
 

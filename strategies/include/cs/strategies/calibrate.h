@@ -6,8 +6,8 @@
  * share their efficiencies; programs that ran on several generations tie these together, so everything is
  * fitted at once. Objective: twice the negative logarithm of the posterior, with Huber's loss of
  * log(predicted / measured) (5 % and more count linearly), normal priors, sources with many rows weighed as
- * 10; minimised by NLopt's LD_SLSQP on the linearised critical path (linear_priv.h), which is simulated
- * again in every round.
+ * 10, rows that are doubted (cs_cases_doubt) not at all; minimised by NLopt's LD_SLSQP on the linearised
+ * critical path (linear_priv.h), which is simulated again in every round.
  */
 #ifndef CS_STRATEGIES_CALIBRATE_H
 #define CS_STRATEGIES_CALIBRATE_H
@@ -30,19 +30,21 @@ struct cs_fit_figure {
     int32_t n_cases;         /* that depend on it */
 };
 
-/** A case predicted with figures fitted without its own group. */
+/** Predictions of a case. */
 struct cs_fit_prediction {
     bool predicted;
-    double held_out_s;
-    double fitted_s; /* in sample */
+    double held_out_s; /* with figures fitted without its own group */
+    double fold_s;     /* with figures fitted without a random part of all cases that holds it */
+    double fitted_s;   /* in sample */
 };
 
 struct cs_calibration {
     struct cs_arena arena;
     int32_t n_figures;
     struct cs_fit_figure figures[CS_FIT_FIGURES_MAX];
-    int32_t n_cases; /* used */
-    int32_t n_groups;
+    int32_t n_cases;  /* used */
+    int32_t n_groups; /* that were predicted without themselves; 0 = held_out_s was not asked for */
+    int32_t n_folds;  /* random parts; 0 = fold_s was not asked for */
     struct cs_fit_prediction *predictions; /* one a case, in the arena */
 };
 
@@ -51,6 +53,7 @@ struct cs_calibrate_options {
     int32_t n_rounds; /* simulate, fit; 0 = 3 */
     int32_t n_starts; /* of the first fit: the priors, and others drawn from them; 0 = 1 */
     bool cross_validate;
+    int32_t n_folds;  /* predict so many random parts of the cases, each without itself; 0, 1 = none */
     const char *only; /* a chip: fit its generation alone to its own runs and keep everything else, software
                          too; NULL = everything. At the optimum of everything both give the same figures. */
     void (*say)(void *context, const char *line); /* progress, may be NULL */
