@@ -221,7 +221,7 @@ static void doubts_table(FILE *out, const struct cs_validate_report *report)
             continue;
         }
         if (!any) {
-            (void)fputs("\n## Rows that are doubtful at their source\n\nNothing is fitted to them. They "
+            (void)fputs("\n## Rows that are doubtful at their source\n\nThey "
                         "count above like any other, "
                         "but in the columns that say otherwise.\n\n"
                         "| case | source | error | why |\n|---|---|---|---|\n",

@@ -112,7 +112,7 @@ void cs__fit_choose(struct cs__fit *fit, const bool *left_out)
 {
     fit->n_used = 0;
     for (int32_t i = 0; i < fit->cases->n; i++) {
-        if (cs__fit_predicts(fit, i) && !fit->cases->items[i].doubt && !(left_out && left_out[i])) {
+        if (cs__fit_predicts(fit, i) && !(left_out && left_out[i])) {
             fit->used[fit->n_used++] = i;
         }
     }

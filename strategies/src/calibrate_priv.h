@@ -50,7 +50,7 @@ struct cs__fit {
     const struct cs_chip **chip;       /* one a case: of the testbed, NULL = unknown hardware */
     double *weight;                    /* one a case */
     double *loss;                      /* one a case: of the last objective */
-    int32_t *used;                     /* cases in this fit: doubted ones are only predicted */
+    int32_t *used;                     /* cases in this fit */
     int32_t n_used;
     struct cs__variable variables[CS_FIT_FIGURES_MAX];
     int32_t n_variables;
@@ -63,8 +63,8 @@ bool cs__fit_in_generation(const struct cs__fit *fit, const struct cs_case *c,
 bool cs__fit_has_hardware(const struct cs__fit *fit, const struct cs_case *c);
 /** Can the case be predicted: did it run, on hardware that is fitted? */
 bool cs__fit_predicts(const struct cs__fit *fit, int32_t index);
-/** Cases to fit to: those that can be predicted and that nobody doubts, without those left out (one flag a
- *  case; NULL = none), their weights, and which variable depends on which of them. */
+/** Cases to fit to: those that can be predicted, without those left out (one flag a case; NULL = none), their
+ *  weights, and which variable depends on which of them. */
 void cs__fit_choose(struct cs__fit *fit, const bool *left_out);
 /** Set the figures to what z (per variable, @unit prior deviations) says. */
 void cs__fit_set(const struct cs__fit *fit, const double *z);

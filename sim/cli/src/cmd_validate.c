@@ -91,7 +91,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
      OPT_DOUBTS,                                                                                             \
      "FILE",                                                                                                 \
      0,                                                                                                      \
-     "Why measurements are doubtful (columns id, reason): listed, not fitted to, sums with and without",     \
+     "Why measurements are doubtful (columns id, reason): listed, and sums are given with and without",      \
      0},                                                                                                     \
         {"svg", OPT_SVG, "FILE", 0, "Write simulated over measured times as a drawing", 0},                  \
         {"markdown", OPT_MARKDOWN, "FILE", 0, "Write the whole report as a page", 0},                        \

@@ -6,7 +6,7 @@
  * share their efficiencies; programs that ran on several generations tie these together, so everything is
  * fitted at once. Objective: twice the negative logarithm of the posterior, with Huber's loss of
  * log(predicted / measured) (5 % and more count linearly), normal priors, sources with many rows weighed as
- * 10, rows that are doubted (cs_cases_doubt) not at all; minimised by NLopt's LD_SLSQP on the linearised
+ * 10; minimised by NLopt's LD_SLSQP on the linearised
  * critical path (linear_priv.h), which is simulated again in every round.
  */
 #ifndef CS_STRATEGIES_CALIBRATE_H
