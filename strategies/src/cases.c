@@ -268,6 +268,7 @@ static void read_flags(struct reader *r)
     t->gradient_dtype = fp32 ? CS_DTYPE_FP32 : t->dtype;
     bool overlap = software->overlap_gradients || says(r, "notes", "overlap-grad-reduce");
     t->bucket_bytes = overlap ? 64e6 : ONE_BUCKET_BYTES;
+    t->aggregation_groups = overlap ? (int32_t)software->aggregation_groups : 0;
     t->scatter_messages = software->scatter_messages;
     t->blocking_sends = software->blocking_sends;
     t->separate_casts = software->separate_casts;

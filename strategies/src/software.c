@@ -1,6 +1,7 @@
 #include "cs/strategies/software.h"
 
 #include "cs/base/yaml.h"
+#include "cs/workloads/strategy.h"
 
 #include <string.h>
 
@@ -47,6 +48,7 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
                                           "flash_attention",
                                           "fp32_gradients",
                                           "overlap_gradients",
+                                          "gradient_aggregation_group",
                                           "scatter_messages",
                                           "blocking_sends",
                                           "overlap_tensor_parallel",
@@ -81,6 +83,8 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     CS_TRY(cs_yaml_opt_bool(map, "flash_attention", &s->flash, err));
     CS_TRY(cs_yaml_opt_bool(map, "fp32_gradients", &s->fp32_gradients, err));
     CS_TRY(cs_yaml_opt_bool(map, "overlap_gradients", &s->overlap_gradients, err));
+    CS_TRY(cs_yaml_opt_int(map, "gradient_aggregation_group", 0, CS_AGGREGATION_GROUPS_MAX,
+                           &s->aggregation_groups, err));
     CS_TRY(cs_yaml_opt_bool(map, "scatter_messages", &s->scatter_messages, err));
     CS_TRY(cs_yaml_opt_bool(map, "blocking_sends", &s->blocking_sends, err));
     CS_TRY(cs_yaml_opt_bool(map, "overlap_tensor_parallel", &s->overlap_tensor_parallel, err));
@@ -179,15 +183,17 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
         write_quoted(s->source, stream);
         (void)fprintf(stream,
                       "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
-                      "    scatter_messages: %s\n    blocking_sends: %s\n    overlap_tensor_parallel: %s\n"
+                      "    gradient_aggregation_group: %lld\n    scatter_messages: %s\n    blocking_sends: "
+                      "%s\n    overlap_tensor_parallel: %s\n"
                       "    blocking_launches: %s\n    graph_launches: %s\n    separate_casts: %s\n    "
                       "gpt_dropout: %g\n    vocab: "
                       "%lld\n    vocab_multiple: "
                       "%lld\n    figures:\n",
                       word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients),
-                      word(s->scatter_messages), word(s->blocking_sends), word(s->overlap_tensor_parallel),
-                      word(s->blocking_launches), word(s->graph_launches), word(s->separate_casts),
-                      s->gpt_dropout_frac, (long long)s->vocab, (long long)s->vocab_multiple);
+                      (long long)s->aggregation_groups, word(s->scatter_messages), word(s->blocking_sends),
+                      word(s->overlap_tensor_parallel), word(s->blocking_launches), word(s->graph_launches),
+                      word(s->separate_casts), s->gpt_dropout_frac, (long long)s->vocab,
+                      (long long)s->vocab_multiple);
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
             bool seconds = f == CS_SOFTWARE_STEP_OVERHEAD;
             (void)fprintf(stream, "      %s: {value: %.4g%s, source: ", cs_software_figure_keys[f],

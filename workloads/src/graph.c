@@ -102,6 +102,15 @@ void cs__node_save(struct cs_node *node, uint8_t tensor)
     add_io(node->save, &node->n_save, tensor);
 }
 
+int32_t cs__graph_layers(const struct cs_graph *graph)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < graph->n_runs; i++) {
+        n += graph->segments[graph->runs[i].segment].is_layer ? graph->runs[i].count : 0;
+    }
+    return n;
+}
+
 int32_t cs__graph_segment_at(const struct cs_graph *graph, int32_t pos)
 {
     for (int32_t i = 0; i < graph->n_runs; i++) {

@@ -156,6 +156,8 @@ bool cs__graph_runs_selectively(const struct cs_model *model, bool flash_attenti
 
 /** Segment of position `pos` in the chain (0 = embedding); -1 behind the end. */
 int32_t cs__graph_segment_at(const struct cs_graph *graph, int32_t pos);
+/** Layers in the chain. */
+int32_t cs__graph_layers(const struct cs_graph *graph);
 
 /* Building blocks of graphs. */
 uint8_t cs__graph_axis(struct cs_graph *graph, const char *name, int64_t size, enum cs_axis_role role);

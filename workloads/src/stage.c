@@ -131,13 +131,14 @@ static void find_items(struct cs_chunk *chunk)
 {
     const struct cs_builder *builder = chunk->stage->builder;
     const struct cs_graph *graph = &builder->graph;
-    int32_t n_layers = 0;
+    const int32_t n_layers = cs__graph_layers(graph);
+    int32_t n_passed = 0;
     int32_t behind = 0;
     int32_t before = items_before(graph);
     for (int32_t i = 0; i < graph->n_runs; i++) {
         bool is_layer = graph->segments[graph->runs[i].segment].is_layer;
-        n_layers += is_layer ? graph->runs[i].count : 0;
-        behind += !is_layer && n_layers > 0 ? graph->runs[i].count : 0;
+        n_passed += is_layer ? graph->runs[i].count : 0;
+        behind += !is_layer && n_passed > 0 ? graph->runs[i].count : 0;
     }
     int32_t first;
     chunk->n_items =
@@ -180,10 +181,27 @@ static int32_t fusion_group(const struct cs_stage *stage, int32_t pos)
     return group;
 }
 
+/** Bucket of training.aggregation_groups that an item is in. */
+static int32_t aggregation_group(const struct cs_chunk *chunk, int32_t item)
+{
+    const struct cs_builder *builder = chunk->stage->builder;
+    const int32_t n_groups = builder->training->aggregation_groups;
+    const int32_t layer = cs__chunk_layer(chunk, item);
+    const int32_t n_layers = cs__graph_layers(&builder->graph);
+    const int32_t each = (n_layers + 1) / n_groups > 1 ? (n_layers + 1) / n_groups : 1;
+    if (builder->pipeline.n_places > 1) {
+        return 1;
+    }
+    return layer < 0 ? n_groups : layer / each + 1;
+}
+
 /** Does the item before go into the same bucket? */
 static bool goes_on(const struct cs_chunk *chunk, int32_t item, const struct cs_bucket *bucket)
 {
     const struct cs_training *training = chunk->stage->builder->training;
+    if (training->aggregation_groups > 0) {
+        return item > 0 && aggregation_group(chunk, item) == aggregation_group(chunk, item - 1);
+    }
     if (training->n_fusion > 0) {
         return item > 0 && fusion_group(chunk->stage, chunk->first_pos + item) ==
                                fusion_group(chunk->stage, chunk->first_pos + item - 1);
@@ -192,8 +210,45 @@ static bool goes_on(const struct cs_chunk *chunk, int32_t item, const struct cs_
            training->bucket_bytes;
 }
 
+static void add_item(struct cs_chunk *chunk, int32_t index, int32_t item)
+{
+    struct cs_bucket *bucket = &chunk->buckets[index];
+    bucket->first = item;
+    bucket->n_params += cs__chunk_params(chunk, item);
+    bucket->n_plain += plain_params(chunk, item);
+    bucket->n_expert += cs__chunk_plan(chunk, 0, item)->params.n_expert;
+    chunk->bucket_of[item] = index;
+}
+
+/** The first item joins the bucket of the last one if it is of the same group: that bucket is complete last
+ *  then, and gathered first. */
+static void join_ends(struct cs_chunk *chunk)
+{
+    const struct cs_training *training = chunk->stage->builder->training;
+    const int32_t last = chunk->n_buckets - 1;
+    if (training->aggregation_groups == 0 || last < 1 || cs__spread(chunk->stage->builder).scatter_always ||
+        aggregation_group(chunk, 0) != aggregation_group(chunk, chunk->n_items - 1)) {
+        return;
+    }
+    const struct cs_bucket *before = &chunk->buckets[last];
+    struct cs_bucket joined = chunk->buckets[0];
+    joined.first = before->first;
+    joined.n_params += before->n_params;
+    joined.n_plain += before->n_plain;
+    joined.n_expert += before->n_expert;
+    for (int32_t i = 1; i < last; i++) {
+        chunk->buckets[i - 1] = chunk->buckets[i];
+    }
+    chunk->buckets[last - 1] = joined;
+    chunk->n_buckets--;
+    for (int32_t item = 0; item < chunk->n_items; item++) {
+        int32_t was = chunk->bucket_of[item];
+        chunk->bucket_of[item] = was == 0 || was == last ? last - 1 : was - 1;
+    }
+}
+
 /** Buckets in the order in which backward completes gradients: consecutive items until the bucket is at
- *  least training.bucket_bytes large, or as training.fusion says. */
+ *  least training.bucket_bytes large, or as training.fusion or training.aggregation_groups says. */
 static void fill_buckets(struct cs_chunk *chunk)
 {
     const struct cs_builder *builder = chunk->stage->builder;
@@ -207,14 +262,10 @@ static void fill_buckets(struct cs_chunk *chunk)
         if (!open) {
             chunk->buckets[chunk->n_buckets++] = (struct cs_bucket){.last = item};
         }
-        struct cs_bucket *bucket = &chunk->buckets[chunk->n_buckets - 1];
-        bucket->first = item;
-        bucket->n_params += cs__chunk_params(chunk, item);
-        bucket->n_plain += plain_params(chunk, item);
-        bucket->n_expert += cs__chunk_plan(chunk, 0, item)->params.n_expert;
-        chunk->bucket_of[item] = chunk->n_buckets - 1;
-        open = goes_on(chunk, item, bucket);
+        add_item(chunk, chunk->n_buckets - 1, item);
+        open = goes_on(chunk, item, &chunk->buckets[chunk->n_buckets - 1]);
     }
+    join_ends(chunk);
     for (int32_t i = 0; i < chunk->n_buckets; i++) {
         struct cs_bucket *bucket = &chunk->buckets[i];
         bucket->n_shard = (bucket->n_params + op - 1) / op;

@@ -33,6 +33,7 @@ struct cs_software {
     bool flash;                           /* fused attention unless the run says otherwise */
     bool fp32_gradients;                  /* fp16 runs sum gradients in fp32 (others always do) */
     bool overlap_gradients;               /* reductions run beside backward, bucket by bucket */
+    int64_t aggregation_groups;           /* in so many buckets, see struct cs_training; 0 = of 64 MB */
     bool scatter_messages;                /* between stages, see struct cs_training */
     bool blocking_sends;                  /* likewise */
     bool overlap_tensor_parallel;         /* sequence parallel, its communication fused with the products */

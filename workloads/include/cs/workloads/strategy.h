@@ -15,6 +15,7 @@ extern const char *const cs_optimizer_names[]; /* "adamw", "sgd", "muon" */
 
 /** The training block of a study. */
 #define CS_FUSION_MAX 32
+#define CS_AGGREGATION_GROUPS_MAX 1024
 struct cs_training {
     int64_t global_batch; /* sequences per optimizer step */
     int64_t seq_length;
@@ -31,6 +32,11 @@ struct cs_training {
      * each goes with its first parameter. */
     int32_t n_fusion;
     int32_t fusion[CS_FUSION_MAX];
+    /* Gradients and gathered weights in so many buckets of whole layers (MindFormers'
+     * gradient_aggregation_group); 0 = by the two above. Of L layers each (L + 1) / this make one, what is
+     * before the first and behind the last layer is with the last of them, and under a pipeline all of a
+     * stage is one bucket. */
+    int32_t aggregation_groups;
     /* Experts: rows of the busiest rank of an expert group over the mean of its ranks, as measured; 0 = 1 =
      * even. At most all that a rank can get: of each token of the group one row for each
      * of its experts that are chosen, which is ep min(k, experts / ep) / k times the mean with k chosen;
