@@ -203,7 +203,11 @@ static void put_inputs(json_t *object, const struct cs_study *study, const struc
     put_bool(batch, "fused_rotary_pos_emb", !training->separate_rope);
     put_bool(batch, "fused_swiglu", training->fused_glu);
     put_bool(batch, "moe_grouped_gemm", !training->separate_experts);
+    put_bool(batch, "cross_entropy_loss_fusion", !training->separate_loss);
     put_real(batch, "gradient_bucket_bytes", training->bucket_bytes);
+    if (training->aggregation_groups > 0) {
+        put_int(batch, "gradient_aggregation_group", training->aggregation_groups);
+    }
     if (training->host_bytes_per_s > 0) {
         put_real(batch, "host_bandwidth_bytes_per_s", training->host_bytes_per_s);
     }

@@ -317,6 +317,8 @@ uint64_t cs_store_study_hash(const struct cs_study *study, const struct cs_run_o
                               t->separate_rope,
                               t->fused_glu,
                               t->separate_experts,
+                              t->separate_loss,
+                              (uint64_t)t->aggregation_groups,
                               (uint64_t)o->fidelity,
                               (uint64_t)o->view,
                               (uint64_t)o->n_slow_devices,

@@ -272,6 +272,7 @@ static void read_flags(struct reader *r)
     t->scatter_messages = software->scatter_messages;
     t->blocking_sends = software->blocking_sends;
     t->separate_casts = software->separate_casts;
+    t->separate_loss = !software->loss_fusion;
     if (says(r, "notes", "flags:")) { /* a program that fuses these by flag, and a source that lists flags */
         t->separate_norms = !says(r, "notes", "use-fused-rmsnorm");
         t->separate_rope = !says(r, "notes", "use-fused-rotary-pos-emb");

@@ -20,10 +20,11 @@ static uint64_t hash_chips(uint64_t hash, const struct cs_platform *platform)
 
 static uint64_t hash_training(uint64_t hash, const struct cs_training *t)
 {
-    const int64_t words[] = {t->global_batch,    t->seq_length,     t->dtype,           t->gradient_dtype,
-                             t->optimizer,       t->clip_gradient,  t->flash_attention, t->gradient_fp32_sync,
-                             t->n_fusion,        t->separate_norms, t->separate_rope,   t->fused_glu,
-                             t->separate_experts};
+    const int64_t words[] = {t->global_batch,     t->seq_length,         t->dtype,
+                             t->gradient_dtype,   t->optimizer,          t->clip_gradient,
+                             t->flash_attention,  t->gradient_fp32_sync, t->n_fusion,
+                             t->separate_norms,   t->separate_rope,      t->fused_glu,
+                             t->separate_experts, t->separate_loss,      t->aggregation_groups};
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         hash = cs_hash_mix(hash, (uint64_t)words[i]);
     }

@@ -54,6 +54,7 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
                                           "overlap_tensor_parallel",
                                           "blocking_launches",
                                           "graph_launches",
+                                          "cross_entropy_loss_fusion",
                                           "separate_casts",
                                           "gpt_dropout",
                                           "vocab",
@@ -90,6 +91,7 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     CS_TRY(cs_yaml_opt_bool(map, "overlap_tensor_parallel", &s->overlap_tensor_parallel, err));
     CS_TRY(cs_yaml_opt_bool(map, "blocking_launches", &s->blocking_launches, err));
     CS_TRY(cs_yaml_opt_bool(map, "graph_launches", &s->graph_launches, err));
+    CS_TRY(cs_yaml_opt_bool(map, "cross_entropy_loss_fusion", &s->loss_fusion, err));
     CS_TRY(cs_yaml_opt_bool(map, "separate_casts", &s->separate_casts, err));
     CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab", 1, 1 << 24, &s->vocab, err));
@@ -185,14 +187,15 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
                       "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
                       "    gradient_aggregation_group: %lld\n    scatter_messages: %s\n    blocking_sends: "
                       "%s\n    overlap_tensor_parallel: %s\n"
-                      "    blocking_launches: %s\n    graph_launches: %s\n    separate_casts: %s\n    "
+                      "    blocking_launches: %s\n    graph_launches: %s\n    cross_entropy_loss_fusion: "
+                      "%s\n    separate_casts: %s\n    "
                       "gpt_dropout: %g\n    vocab: "
                       "%lld\n    vocab_multiple: "
                       "%lld\n    figures:\n",
                       word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients),
                       (long long)s->aggregation_groups, word(s->scatter_messages), word(s->blocking_sends),
                       word(s->overlap_tensor_parallel), word(s->blocking_launches), word(s->graph_launches),
-                      word(s->separate_casts), s->gpt_dropout_frac, (long long)s->vocab,
+                      word(s->loss_fusion), word(s->separate_casts), s->gpt_dropout_frac, (long long)s->vocab,
                       (long long)s->vocab_multiple);
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
             bool seconds = f == CS_SOFTWARE_STEP_OVERHEAD;

@@ -47,7 +47,8 @@ static cs_status check_fused(const struct cs_study *study, const struct cs_yaml_
         const char *key;
         bool asked, has;
         const char *what;
-    } words[] = {{"fused_rmsnorm", t->separate_norms, m->image == 0 && m->norm == CS_NORM_RMS, "RMSNorm"},
+    } words[] = {{"cross_entropy_loss_fusion", t->separate_loss, m->image == 0, "vocabulary"},
+                 {"fused_rmsnorm", t->separate_norms, m->image == 0 && m->norm == CS_NORM_RMS, "RMSNorm"},
                  {"fused_rotary_pos_emb", t->separate_rope, m->image == 0 && m->position == CS_POS_ROPE,
                   "rotary embedding"},
                  {"fused_swiglu", t->fused_glu, m->image == 0 && is_gated, "gated MLP"},
@@ -79,6 +80,32 @@ static cs_status check_routing(const struct cs_study *study, const struct cs_yam
                       study->model.name, without);
 }
 
+static cs_status read_aggregation(struct cs_training *training, const struct cs_yaml_node *block,
+                                  struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    int64_t groups = 0;
+    const struct cs_yaml_node *node = cs_yaml_get(block, "gradient_aggregation_group");
+    if (!node) {
+        goto out;
+    }
+    CS_TRY(cs_yaml_int(node, 1, CS_AGGREGATION_GROUPS_MAX, "gradient_aggregation_group", &groups, err));
+    static const char *const others[] = {"gradient_bucket", "gradient_fusion"};
+    for (int32_t i = 0; i < CS_COUNT(others); i++) {
+        if (cs_yaml_get(block, others[i])) {
+            st = cs_err_set(
+                err, CS_E_INPUT, node->loc,
+                "'gradient_aggregation_group' and '%s' both say how gradients are put together: use "
+                "one",
+                others[i]);
+            goto out;
+        }
+    }
+    training->aggregation_groups = (int32_t)groups;
+out:
+    return st;
+}
+
 static cs_status read_training(struct cs_study *study, const struct cs_yaml_node *root, struct cs_err *err)
 {
     static const char *const allowed[] = {"global_batch",
@@ -91,8 +118,10 @@ static cs_status read_training(struct cs_study *study, const struct cs_yaml_node
                                           "flash_attention",
                                           "host_bandwidth",
                                           "gradient_fusion",
+                                          "gradient_aggregation_group",
                                           "gradient_fp32_sync",
                                           "routing_imbalance",
+                                          "cross_entropy_loss_fusion",
                                           "fused_rmsnorm",
                                           "fused_rotary_pos_emb",
                                           "fused_swiglu",
@@ -126,6 +155,7 @@ static cs_status read_training(struct cs_study *study, const struct cs_yaml_node
                             &training->routing_imbalance_frac, err));
     CS_TRY(cs_yaml_opt_bool(block, "gradient_fp32_sync", &training->gradient_fp32_sync, err));
     CS_TRY(cs_fusion_read(training, cs_yaml_get(block, "gradient_fusion"), "gradient_fusion", err));
+    CS_TRY(read_aggregation(training, block, err));
     training->dtype = (enum cs_dtype)dtype;
     training->gradient_dtype = (enum cs_dtype)gradient_dtype;
     training->optimizer = (enum cs_optimizer)optimizer;
@@ -292,12 +322,15 @@ static cs_status read_fused(struct cs_training *training, const struct cs_yaml_n
     cs_status st = CS_OK;
     bool norms = !training->separate_norms;
     bool rope = !training->separate_rope;
+    bool loss = !training->separate_loss;
     bool grouped = !training->separate_experts;
     CS_TRY(cs_yaml_opt_bool(block, "fused_rmsnorm", &norms, err));
     CS_TRY(cs_yaml_opt_bool(block, "fused_rotary_pos_emb", &rope, err));
     CS_TRY(cs_yaml_opt_bool(block, "fused_swiglu", &training->fused_glu, err));
+    CS_TRY(cs_yaml_opt_bool(block, "cross_entropy_loss_fusion", &loss, err));
     CS_TRY(cs_yaml_opt_bool(block, "moe_grouped_gemm", &grouped, err));
     training->separate_experts = !grouped;
+    training->separate_loss = !loss;
     training->separate_norms = !norms;
     training->separate_rope = !rope;
 out:

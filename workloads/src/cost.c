@@ -259,13 +259,37 @@ static const struct chain norm_chain = {{9.0, 14.0}, {8, 14}};
 /* x * cos + (cat(-x2, x1)) * sin: product, negation, concatenation, product, sum: 20 bytes instead of 4, and
  * as many backward; of queries and of keys. */
 static const struct chain rope_chain = {{5.0, 5.0}, {10, 10}};
+/* Cross-entropy, to the logits' two bytes that one kernel reads. Forward, all in fp32 in one buffer: logits
+ * to fp32 and their maximum, 10 bytes a logit; minus the maximum, exponential and its sum, 20; by the sum, 8.
+ * Backward: the softmax, less one at the labels, times the loss's gradient, to the logits' type, 14. */
+static const struct chain loss_maximum_chain = {{5.0, 0.0}, {2, 0}};
+static const struct chain loss_sum_chain = {{10.0, 0.0}, {3, 0}};
+static const struct chain loss_chain = {{4.0, 7.0}, {1, 2}};
+
+/* NULL = one kernel. */
+static const struct chain *chain_of(const struct cs_costing *costing, const struct cs_node *node)
+{
+    switch (node->chain) {
+    case CS_CHAIN_NORM:
+        return costing->separate_norms ? &norm_chain : NULL;
+    case CS_CHAIN_ROPE:
+        return costing->separate_rope ? &rope_chain : NULL;
+    case CS_CHAIN_LOSS_MAXIMUM:
+        return costing->separate_loss ? &loss_maximum_chain : NULL;
+    case CS_CHAIN_LOSS_SUM:
+        return costing->separate_loss ? &loss_sum_chain : NULL;
+    case CS_CHAIN_LOSS:
+        return costing->separate_loss ? &loss_chain : NULL;
+    case CS_CHAIN_NONE:
+        break;
+    }
+    return NULL;
+}
 
 static void as_chain(const struct cs_costing *costing, const struct cs_node *node, enum cs_pass pass,
                      double one_kernel_bytes, struct cs_op_cost *cost)
 {
-    const struct chain *chain = node->chain == CS_CHAIN_NORM && costing->separate_norms  ? &norm_chain
-                                : node->chain == CS_CHAIN_ROPE && costing->separate_rope ? &rope_chain
-                                                                                         : NULL;
+    const struct chain *chain = chain_of(costing, node);
     if (chain) {
         double more = chain->traffic_ratio[pass != CS_PASS_FORWARD] - 1;
         cost->bytes = one_kernel_bytes * (1 + more * (1 - node->unchained_frac));

@@ -67,7 +67,14 @@ enum cs_exchange { CS_EXCHANGE_NONE, CS_EXCHANGE_OUTPUT, CS_EXCHANGE_INPUT };
 
 #define CS_NODE_IO_MAX 6
 /** A pointwise operator that is a chain of elementary kernels where nothing fuses it. */
-enum cs_chain { CS_CHAIN_NONE, CS_CHAIN_NORM, CS_CHAIN_ROPE };
+enum cs_chain {
+    CS_CHAIN_NONE,
+    CS_CHAIN_NORM,
+    CS_CHAIN_ROPE,
+    CS_CHAIN_LOSS_MAXIMUM,
+    CS_CHAIN_LOSS_SUM,
+    CS_CHAIN_LOSS
+};
 
 struct cs_node {
     const char *label;

@@ -42,6 +42,8 @@ static cs_status read_precision(struct cs_mf *mf, struct cs_err *err)
     CS_TRY(read_dtype(CS_MF_GET(mf, mf->model, "compute_dtype"), "compute_dtype", &t->dtype, err));
     const struct cs_yaml_node *node = CS_MF_GET(mf, mf->model, "param_init_type", "params_dtype");
     CS_TRY(read_dtype(node, "param_init_type", &state, err));
+    t->gradient_dtype =
+        state; /* parallel/step_parallel.cc sums gradients as parameters are, before any cast */
     if (state != CS_DTYPE_FP32) {
         cs__mf_warn(mf, "model.model_config.param_init_type", node,
                     "parameters without an fp32 copy are not modelled: with one they are");
@@ -152,12 +154,34 @@ static void note_said(struct cs_mf *mf)
                 {CS_MF_GET(mf, mf->optimizer, "type") != NULL, CS_MF_SAYS_OPTIMIZER},
                 {CS_MF_GET(mf, mf->wrapper, "use_clip_grad") != NULL, CS_MF_SAYS_CLIP},
                 {CS_MF_GET(mf, mf->parallel, "gradient_fp32_sync") != NULL, CS_MF_SAYS_FP32_SYNC},
-                {mf->out->training.n_fusion > 0, CS_MF_SAYS_FUSION}};
+                {mf->out->training.n_fusion > 0, CS_MF_SAYS_FUSION},
+                {mf->out->training.aggregation_groups > 0, CS_MF_SAYS_AGGREGATION}};
     for (int32_t i = 0; i < CS_COUNT(rows); i++) {
         bool known = rows[i].said || (mf->out->has_model && i > 1); /* a whole file: the style's default */
         mf->out->said |= known ? rows[i].bit : 0;
     }
     mf->out->said |= mf->out->has_training ? CS_MF_SAYS_ALL : 0;
+}
+
+/** LayerSetting (mindformers/models/utils.py) puts a group of layers' gradients, and weights of a parallel
+ *  optimizer, into one collective. */
+static cs_status read_aggregation(struct cs_mf *mf, struct cs_err *err)
+{
+    cs_status st;
+    int64_t groups = 4; /* TransformerOpParallelConfig */
+    struct cs_training *t = &mf->out->training;
+    const struct cs_yaml_node *node = CS_MF_GET(mf, mf->parallel_config, "gradient_aggregation_group");
+    CS_TRY(cs__mf_int(node, 1, CS_AGGREGATION_GROUPS_MAX, "gradient_aggregation_group", &groups, err));
+    if (t->n_fusion > 0) {
+        if (node) {
+            cs__mf_warn(mf, "parallel_config.gradient_aggregation_group", node,
+                        "has no effect beside all_reduce_fusion_config");
+        }
+        return CS_OK;
+    }
+    t->aggregation_groups = (int32_t)groups;
+out:
+    return st;
 }
 
 cs_status cs__mf_training(struct cs_mf *mf, struct cs_err *err)
@@ -172,11 +196,13 @@ cs_status cs__mf_training(struct cs_mf *mf, struct cs_err *err)
     CS_TRY(read_precision(mf, err));
     CS_TRY(read_optimizer(mf, err));
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->wrapper, "use_clip_grad"), "use_clip_grad", &t->clip_gradient, err));
-    t->gradient_fp32_sync = true;
+    t->gradient_fp32_sync = t->gradient_dtype == CS_DTYPE_FP32;
     CS_TRY(cs__mf_bool(CS_MF_GET(mf, mf->parallel, "gradient_fp32_sync"), "gradient_fp32_sync",
                        &t->gradient_fp32_sync, err));
     CS_TRY(cs_fusion_read(t, CS_MF_GET(mf, mf->parallel, "all_reduce_fusion_config"),
                           "all_reduce_fusion_config", err));
+    CS_TRY(read_aggregation(mf, err));
+    t->separate_loss = true; /* mindformers/core/loss/loss.py: elementary operators in fp32 */
     CS_TRY(cs__mf_int(length != NULL ? length : hub_length, 1, 100000000, "seq_length", &t->seq_length, err));
     CS_TRY(read_batch(mf, err));
     mf->out->has_training = t->seq_length > 0;

@@ -62,6 +62,7 @@ static void set_training(struct settings *settings, const struct cs_mindformers 
         {CS_MF_SAYS_OPTIMIZER, "optimizer", cs_optimizer_names[t->optimizer], true},
         {CS_MF_SAYS_CLIP, "clip_gradient", t->clip_gradient ? "true" : "false", false},
         {CS_MF_SAYS_FP32_SYNC, "gradient_fp32_sync", t->gradient_fp32_sync ? "true" : "false", false},
+        {CS_MF_SAYS_FP32_SYNC, "gradient_dtype", cs_dtype_names[t->gradient_dtype], true},
     };
     for (int32_t i = 0; i < CS_COUNT(rows); i++) {
         if (config->said & rows[i].bit) {
@@ -70,6 +71,13 @@ static void set_training(struct settings *settings, const struct cs_mindformers 
     }
     if (t->separate_experts) {
         set(settings, "training.moe_grouped_gemm", "false", false);
+    }
+    if (t->separate_loss && (config->said & CS_MF_SAYS_DTYPE)) {
+        set(settings, "training.cross_entropy_loss_fusion", "false", false);
+    }
+    if (t->aggregation_groups > 0 && (config->said & CS_MF_SAYS_AGGREGATION)) {
+        set(settings, "training.gradient_aggregation_group",
+            cs_arena_printf(arena, "%d", (int)t->aggregation_groups), true);
     }
     if (t->n_fusion > 0) {
         const char *list = "";

@@ -39,6 +39,7 @@ struct cs_software {
     bool overlap_tensor_parallel;         /* sequence parallel, its communication fused with the products */
     bool blocking_launches;               /* the host waits for each kernel (CUDA_LAUNCH_BLOCKING=1) */
     bool graph_launches;                  /* the device launches the kernels of a whole graph by itself */
+    bool loss_fusion;                     /* cross-entropy in one kernel, see struct cs_training */
     bool separate_casts;                  /* fp8: operands are cast by kernels of their own */
     double gpt_dropout_frac;              /* of its GPT runs */
     int64_t vocab;                        /* of runs that do not state one */

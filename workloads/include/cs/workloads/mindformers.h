@@ -27,7 +27,8 @@ enum cs_mindformers_said {
     CS_MF_SAYS_CLIP = 1 << 4,
     CS_MF_SAYS_FP32_SYNC = 1 << 5,
     CS_MF_SAYS_FUSION = 1 << 6,
-    CS_MF_SAYS_ALL = (1 << 7) - 1
+    CS_MF_SAYS_AGGREGATION = 1 << 7,
+    CS_MF_SAYS_ALL = (1 << 8) - 1
 };
 
 /** What a configuration says. Texts live in the arena. */

@@ -47,11 +47,14 @@ struct cs_training {
     bool scatter_messages; /* what all mp ranks hold alike goes to the next stage in mp parts and is gathered
                               there (Narayanan et al., arXiv 2104.04473, section 4.1) */
     bool separate_casts;   /* fp8: operands are cast by kernels of their own, not by those that make them */
-    /* Which of a layer's pointwise operators are one kernel each; by default norms and rotary embeddings.
+    /* Which of a layer's pointwise operators are one kernel each; by default norms, rotary embeddings,
+     * and the loss but for its two reductions over the vocabulary.
      * What is not fused is a chain of elementary kernels, each reading and writing memory
      * (workloads/src/cost.c). */
     bool separate_norms;
     bool separate_rope;
+    bool separate_loss; /* cross-entropy of a vocabulary: elementary kernels in fp32 (Megatron-LM without
+                           --cross-entropy-loss-fusion) */
     bool fused_glu; /* activation and product of a gated MLP; keeps its inputs alone for the backward pass */
     bool separate_experts; /* a rank's experts one after the other, each on its slice of the rows (Megatron-LM
                               without --moe-grouped-gemm), not in one grouped product */
