@@ -85,6 +85,8 @@ static void random_model(struct cs_model *model, struct cs_training *training)
         .clip_gradient = pick(2),
         .flash_attention = pick(2),
         .routing_imbalance_frac = pick(3) ? 0 : 1.5,
+        .aggregation_groups = pick(3) ? 0 : 1 + pick(4),
+        .separate_loss = pick(2),
         .scatter_messages = pick(2),
         .blocking_sends = pick(2),
     };

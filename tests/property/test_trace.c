@@ -142,6 +142,8 @@ START_TEST(test_random)
         training.blocking_sends = cs_rng_below(&rng, 2) == 1;
         training.gradient_dtype = (enum cs_dtype)PICK(CS_DTYPE_FP32, CS_DTYPE_BF16);
         training.routing_imbalance_frac = PICK(0, 0, 0, 2);
+        training.aggregation_groups = PICK(0, 0, 1, 4);
+        training.separate_loss = cs_rng_below(&rng, 2) == 1;
         training.optimizer = (enum cs_optimizer)PICK(CS_OPT_ADAMW, CS_OPT_SGD, CS_OPT_MUON);
         struct cs_strategy strategy = random_strategy(&rng);
         /* What a rule would refuse at once, most of the time left alone so that the rules have something to

@@ -100,9 +100,10 @@ static const struct {
      "parallel_config.micro_batch_num",
      "no effect without a pipeline",
      3},
-    {{.degrees = "data_parallel: 8, gradient_aggregation_group: 4"},
+    {{.parallel = "all_reduce_fusion_config: [20]",
+      .degrees = "data_parallel: 8, gradient_aggregation_group: 4"},
      "parallel_config.gradient_aggregation_group",
-     "is not modelled",
+     "no effect beside all_reduce_fusion_config",
      3},
     {{.degrees = "data_parallel: 4, model_parallel: 2, vocab_emb_dp: True"},
      "parallel_config.vocab_emb_dp",
@@ -369,6 +370,33 @@ START_TEST(test_modelled)
 }
 END_TEST
 
+/* As LayerSetting and TransformerOpParallelConfig have them, and the parameters' type. */
+START_TEST(test_gradients)
+{
+    static const struct {
+        const char *degrees, *model;
+        int32_t groups;
+        enum cs_dtype dtype;
+        bool fp32_sync;
+    } rows[] = {
+        {"data_parallel: 8", "", 4, CS_DTYPE_FP32, true},
+        {"data_parallel: 8, gradient_aggregation_group: 6", ", param_init_type: float32", 6, CS_DTYPE_FP32,
+         true},
+        {"data_parallel: 8, gradient_aggregation_group: 1", ", param_init_type: float16", 1, CS_DTYPE_FP16,
+         false},
+    };
+    struct cs_err err = {0};
+    struct cs_mindformers config = {0};
+    const struct texts t = {.degrees = rows[_i].degrees, .model = rows[_i].model};
+    ck_assert_ok(load(&t, &config, &err), &err);
+    ck_assert_int_eq(config.training.aggregation_groups, rows[_i].groups);
+    ck_assert_int_eq(config.training.gradient_dtype, rows[_i].dtype);
+    ck_assert_int_eq(config.training.gradient_fp32_sync, rows[_i].fp32_sync);
+    ck_assert(config.training.separate_loss);
+    cs_mindformers_release(&config);
+}
+END_TEST
+
 /* What each style's experts drop and how they are multiplied, said and not said. */
 START_TEST(test_experts)
 {
@@ -545,6 +573,7 @@ static Suite *keys_suite(void)
     tcase_add_loop_test(c, test_listed, 0, CS_COUNT(listed));
     tcase_add_test(c, test_quiet);
     tcase_add_loop_test(c, test_modelled, 0, CS_COUNT(modelled));
+    tcase_add_loop_test(c, test_gradients, 0, 3);
     tcase_add_test(c, test_experts);
     tcase_add_test(c, test_memory);
     tcase_add_loop_test(c, test_refused, 0, CS_COUNT(refused));

@@ -378,6 +378,79 @@ START_TEST(test_chains)
 }
 END_TEST
 
+START_TEST(test_loss_chain)
+{
+    /* By hand, bytes of a logit in bf16: to fp32 6, its maximum 4; minus that 8, exponential 8, sum 4; by the
+     * sum 8; backward times the loss's gradient 8, to bf16 6. One kernel for each reduction reads 2, and the
+     * softmax is kept in fp32. */
+    int32_t n[4];
+    const double logits = 1024.0 * 32000;
+    struct cs_model llama = workload_model("llama2-7b");
+    struct cs_training chain = workload_training(&llama, 8, 1024);
+    chain.separate_loss = true;
+    struct cs_trace *trace = workload_trace(&llama, &chain, "dp=2");
+    double forward = traffic(trace, "forward", "loss.maximum", &n[0]) +
+                     traffic(trace, "forward", "loss.sum", &n[1]) + traffic(trace, "forward", "loss", &n[2]);
+    ck_assert_double_eq_tol(forward / (38 * logits), 1, 1e-3); /* beside a few bytes a token */
+    ck_assert_double_eq_tol(traffic(trace, "backward", "loss", &n[3]) / (14 * logits), 1, 1e-3);
+    ck_assert_int_eq(n[0] + n[1] + n[2], 6);
+    ck_assert_int_eq(n[3], 2);
+    cs_trace_free(trace);
+    cs_model_release(&llama);
+}
+END_TEST
+
+/* Bytes of the collectives of a kind in a block, in their order. */
+static int32_t collect(const struct cs_trace *trace, const char *block_name, enum cs_coll coll,
+                       int64_t bytes[8])
+{
+    const struct cs_block *block = workload_block(trace, 0, block_name);
+    int32_t n = 0;
+    for (int32_t i = 0; block && i < block->n_ops; i++) {
+        const struct cs_op *op = &block->ops[i];
+        if (op->type == CS_OP_COLLECTIVE && op->coll == (int32_t)coll &&
+            strcmp(trace->comms[op->comm].name, "dp") == 0) { /* op is dp here */
+            ck_assert_int_lt(n, 8);
+            bytes[n++] = op->bytes;
+        }
+    }
+    return n;
+}
+
+START_TEST(test_aggregation_groups)
+{
+    /* MindFormers' LayerSetting, 32 layers: (32 + 1) / 4 = 8 make a group; table, last norm and head are with
+     * the last one, whose gradients are complete when the table's are, and whose weights are wanted first. */
+    int64_t bytes[8];
+    int64_t weights[8];
+    struct cs_model llama = workload_model("llama2-7b");
+    struct cs_training four = workload_training(&llama, 64, 1024);
+    const int64_t table = llama.vocab * llama.hidden;
+    const int64_t layer = (cs_model_params(&llama) - 2 * table - llama.hidden) / llama.n_layers;
+    four.aggregation_groups = 4;
+    struct cs_trace *trace = workload_trace(&llama, &four, "dp=8,op=8");
+    ck_assert_int_eq(collect(trace, "backward (last)", CS_COLL_REDUCE_SCATTER, bytes), 4);
+    ck_assert_int_eq(collect(trace, "prologue", CS_COLL_ALL_GATHER, weights), 4);
+    for (int32_t i = 0; i < 4; i++) {
+        int64_t params = 8 * layer + (i == 3 ? 2 * table + llama.hidden : 0);
+        ck_assert_int_eq(bytes[i], 4 * params);
+        ck_assert_int_eq(weights[3 - i], 2 * params);
+    }
+    cs_trace_free(trace);
+    /* What is scattered in every micro-batch stays in pieces of the model without a gap. */
+    trace = workload_trace(&llama, &four, "dp=8,op=8,zero=2");
+    ck_assert_int_eq(collect(trace, "backward", CS_COLL_REDUCE_SCATTER, bytes), 5);
+    ck_assert_int_eq(bytes[4], 4 * table);
+    cs_trace_free(trace);
+    /* A stage is one group. */
+    trace = workload_trace(&llama, &four, "dp=4,pp=2,op=4");
+    ck_assert_int_eq(collect(trace, "backward (last)", CS_COLL_REDUCE_SCATTER, bytes), 1);
+    ck_assert_int_eq(bytes[0], 4 * (16 * layer + table));
+    cs_trace_free(trace);
+    cs_model_release(&llama);
+}
+END_TEST
+
 START_TEST(test_latent_rope)
 {
     /* Of latent attention 64 of a head's 192 elements are rotated, of keys one part for all heads: 2 bytes
@@ -478,6 +551,8 @@ static Suite *options_suite(void)
     tcase_add_test(c, test_fp8);
     tcase_add_test(c, test_fp8_separate_casts);
     tcase_add_test(c, test_chains);
+    tcase_add_test(c, test_loss_chain);
+    tcase_add_test(c, test_aggregation_groups);
     tcase_add_test(c, test_latent_rope);
     tcase_add_test(c, test_fused_glu);
     tcase_add_loop_test(c, test_separate_experts, 0, 2);
