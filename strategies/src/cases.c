@@ -171,26 +171,37 @@ static void read_list(struct reader *r, const char *t, struct cs_per_place *list
     }
 }
 
-/* "full", "none", "selective...", "" */
+/* Small letters, and every other sign a space: "ZeRO-1" and "zero_1" are the same word. */
+static const char *plain_words(struct reader *r, const char *t)
+{
+    char *words = cs_arena_strdup(&r->cases->arena, t);
+    for (char *at = words; *at; at++) {
+        *at = isalnum((unsigned char)*at) ? (char)tolower((unsigned char)*at) : ' ';
+    }
+    return words;
+}
+
+/* "full", "none", "selective...", either "... on layers per stage [8, 4, 1]", "" */
 static void read_recompute(struct reader *r)
 {
+    static const char *const none[] = {"none", "no", "off", "false", NULL};
+    static const char *const full[] = {"uniform", "yes", "on", "true", NULL};
     struct cs_strategy *s = &r->c->strategy;
-    const char *t = text(r, "recompute");
-    const char *list = strchr(t, '[');
-    if (list && cs_text_starts_with(t, "selective")) {
-        read_list(r, list + 1, &s->selective_layers);
-    } else if (strcmp(t, "full") == 0) {
-        s->recompute = CS_RECOMPUTE_FULL;
-    } else if (strcmp(t, "none") == 0) {
-        s->recompute = CS_RECOMPUTE_NONE;
-    } else if (*t == '\0') {
-        s->recompute = CS_RECOMPUTE_NONE;
-        assume(r, "no recomputation");
-    } else if (strstr(t, "partial")) {
+    const char *t = plain_words(r, text(r, "recompute"));
+    const char *list = strchr(text(r, "recompute"), '[');
+    const bool selective = cs_text_starts_with(t, "selective");
+    const bool whole = cs_text_starts_with(t, "full") || cs_text_index(t, full) >= 0;
+    if (strstr(t, "partial")) {
         refuse(r, "the source does not say which layers are recomputed");
-    } else if (cs_text_starts_with(t, "selective")) {
+    } else if (list && (selective || whole)) {
+        read_list(r, list + 1, selective ? &s->selective_layers : &s->full_layers);
+    } else if (whole) {
+        s->recompute = CS_RECOMPUTE_FULL;
+    } else if (selective) {
         s->recompute = CS_RECOMPUTE_SELECTIVE;
-    } else {
+    } else if (*t == '\0') {
+        assume(r, "no recomputation");
+    } else if (cs_text_index(t, none) < 0) {
         refuse(r, "the kind of recomputation is unknown");
     }
 }
@@ -199,18 +210,24 @@ static void read_recompute(struct reader *r)
 static void read_sharding(struct reader *r)
 {
     struct cs_strategy *s = &r->c->strategy;
-    const char *t = text(r, "optimizer_shard");
+    const char *t = plain_words(r, text(r, "optimizer_shard"));
     static const struct {
         const char *part;
         int32_t zero;
     } words[] = {
-        {"FULL_SHARD", 3},
-        {"SHARD_GRAD_OP", 2},
-        {"FSDP", 3},
-        {"ZeRO-3", 3},
-        {"ZeRO-2", 2},
-        {"ZeRO-1", 1},
-        {"parallel_optimizer", 1},
+        {"shard grad op", 2},
+        {"full shard", 3},
+        {"fsdp", 3},
+        {"zero 3", 3},
+        {"zero3", 3},
+        {"stage 3", 3},
+        {"zero 2", 2},
+        {"zero2", 2},
+        {"stage 2", 2},
+        {"zero 1", 1},
+        {"zero1", 1},
+        {"stage 1", 1},
+        {"parallel optimizer", 1},
         {"distributed optimizer", 1},
     };
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
@@ -222,7 +239,7 @@ static void read_sharding(struct reader *r)
     }
     if (*t == '\0' && s->dp > 1) {
         assume(r, "optimizer states replicated");
-    } else if (*t && !cs_text_starts_with(t, "none") && !strstr(t, "ZeRO-0")) {
+    } else if (*t && !cs_text_starts_with(t, "none") && !strstr(t, "zero 0")) {
         refuse(r, "how the optimizer is sharded is unknown");
     }
 }

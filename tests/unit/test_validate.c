@@ -146,6 +146,43 @@ START_TEST(bad_files_are_refused_at_their_line)
 }
 END_TEST
 
+/* What sources call the same thing is the same strategy. */
+START_TEST(sources_words_are_known)
+{
+    static const struct {
+        const char *sharding, *recompute, *strategy; /* NULL = refused */
+    } rows[] = {
+        {"ZeRO-3", "none", "dp=4,mp=1,pp=2,op=4,zero=3"},
+        {"DeepSpeed stage 2", "off", "dp=4,mp=1,pp=2,op=4,zero=2"},
+        {"zero1", "No", "dp=4,mp=1,pp=2,op=4"},
+        {"use-distributed-optimizer", "", "dp=4,mp=1,pp=2,op=4"},
+        {"FSDP SHARD_GRAD_OP", "full", "dp=4,mp=1,pp=2,op=4,zero=2,recompute=full"},
+        {"none (replicated)", "full (uniform; 1 layer)", "dp=4,mp=1,pp=2,recompute=full"},
+        {"", "True", "dp=4,mp=1,pp=2,recompute=full"},
+        {"", "\"selective on layers per stage [3, 1]\"",
+         "dp=4,mp=1,pp=2,full_layers=0/0,selective_layers=3/1"},
+        {"", "\"full on layers per stage [2, 0]\"", "dp=4,mp=1,pp=2,full_layers=2/0,selective_layers=0/0"},
+        {"", "partial(custom)", NULL},
+        {"", "sometimes", NULL},
+        {"in thirds", "none", NULL},
+    };
+    struct cs_err err = {0};
+    struct cs_cases cases = {0};
+    struct cs_strbuf text = {0};
+    char strategy[CS_STRATEGY_TEXT_MAX];
+    cs_strbuf_addf(&text, "%sa,h100-sxm5,8,8,%s4,1,2,n,%s,1,16,1024,%s,bf16,1,nobody,no flash attention\n",
+                   HEADER, GPT, rows[_i].sharding, rows[_i].recompute);
+    ck_assert_ok(load_text(&cases, cs_strbuf_str(&text), &err), &err);
+    ck_assert_int_eq(cases.items[0].problem != NULL, rows[_i].strategy == NULL);
+    if (rows[_i].strategy) {
+        ck_assert_str_eq(cs_strategy_format(&cases.items[0].strategy, strategy, sizeof strategy),
+                         rows[_i].strategy);
+    }
+    cs_strbuf_release(&text);
+    cs_cases_release(&cases);
+}
+END_TEST
+
 /* Five runs of one model with errors 0, 10, -10, 20 and 0 %. */
 START_TEST(errors_are_as_defined)
 {
@@ -517,6 +554,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, rows_that_cannot_run_say_why);
     tcase_add_test(tcase, doubts_belong_to_cases);
     tcase_add_loop_test(tcase, bad_files_are_refused_at_their_line, 0, CS_COUNT(bad));
+    tcase_add_loop_test(tcase, sources_words_are_known, 0, 12);
     tcase_add_test(tcase, errors_are_as_defined);
     tcase_add_test(tcase, software_is_written_as_it_is_read);
     tcase_add_test(tcase, calibration_finds_a_figure_again);
