@@ -38,6 +38,35 @@ out:
     return st;
 }
 
+static cs_status read_machines(struct cs_softwares *list, struct cs_software *s,
+                               const struct cs_yaml_node *items, struct cs_err *err)
+{
+    static const char *const allowed[] = {"notes", "server", NULL};
+    cs_status st = CS_OK;
+    if (!items) {
+        goto out;
+    }
+    CS_TRY(cs_yaml_want(items, CS_YAML_LIST, "machines", err));
+    s->machines = CS_ARENA_NEW(&list->arena, struct cs_software_machine, items->n + 1);
+    for (; s->n_machines < items->n; s->n_machines++) {
+        const struct cs_yaml_node *map = items->items[s->n_machines];
+        const char *notes = NULL;
+        const char *server = NULL;
+        CS_TRY(cs_yaml_want(map, CS_YAML_MAP, "a machine", err));
+        CS_TRY(cs_yaml_check_keys(map, allowed, "a machine", err));
+        CS_TRY(cs_yaml_opt_text(map, "notes", &notes, err));
+        CS_TRY(cs_yaml_opt_text(map, "server", &server, err));
+        if (!notes || !*notes || !server) {
+            st = cs_err_set(err, CS_E_INPUT, map->loc, "a machine needs 'notes' that name it and a 'server'");
+            goto out;
+        }
+        s->machines[s->n_machines] = (struct cs_software_machine){cs_arena_strdup(&list->arena, notes),
+                                                                  cs_arena_strdup(&list->arena, server)};
+    }
+out:
+    return st;
+}
+
 static cs_status read_one(struct cs_softwares *list, struct cs_software *s, const char *name,
                           const struct cs_yaml_node *map, struct cs_err *err)
 {
@@ -49,13 +78,16 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
                                           "overlap_gradients",
                                           "scatter_messages",
                                           "blocking_sends",
+                                          "serial_messages",
                                           "overlap_tensor_parallel",
                                           "blocking_launches",
                                           "graph_launches",
                                           "separate_casts",
+                                          "separate_accumulation",
                                           "gpt_dropout",
                                           "vocab",
                                           "vocab_multiple",
+                                          "machines",
                                           "figures",
                                           NULL};
     cs_status st = CS_OK;
@@ -83,13 +115,16 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     CS_TRY(cs_yaml_opt_bool(map, "overlap_gradients", &s->overlap_gradients, err));
     CS_TRY(cs_yaml_opt_bool(map, "scatter_messages", &s->scatter_messages, err));
     CS_TRY(cs_yaml_opt_bool(map, "blocking_sends", &s->blocking_sends, err));
+    CS_TRY(cs_yaml_opt_bool(map, "serial_messages", &s->serial_messages, err));
     CS_TRY(cs_yaml_opt_bool(map, "overlap_tensor_parallel", &s->overlap_tensor_parallel, err));
     CS_TRY(cs_yaml_opt_bool(map, "blocking_launches", &s->blocking_launches, err));
     CS_TRY(cs_yaml_opt_bool(map, "graph_launches", &s->graph_launches, err));
     CS_TRY(cs_yaml_opt_bool(map, "separate_casts", &s->separate_casts, err));
+    CS_TRY(cs_yaml_opt_bool(map, "separate_accumulation", &s->separate_accumulation, err));
     CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab", 1, 1 << 24, &s->vocab, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab_multiple", 1, 1 << 16, &s->vocab_multiple, err));
+    CS_TRY(read_machines(list, s, cs_yaml_get(map, "machines"), err));
     CS_TRY(cs_yaml_need(map, "figures", &figures, err));
     CS_TRY(read_figures(list, s, figures, err));
 out:
@@ -153,6 +188,18 @@ static const char *word(bool value)
     return value ? "true" : "false";
 }
 
+static void write_machines(const struct cs_software *s, FILE *stream)
+{
+    if (s->n_machines > 0) {
+        (void)fputs("    machines:\n", stream);
+    }
+    for (int32_t i = 0; i < s->n_machines; i++) {
+        (void)fputs("      - {notes: ", stream);
+        write_quoted(s->machines[i].notes, stream);
+        (void)fprintf(stream, ", server: %s}\n", s->machines[i].server);
+    }
+}
+
 void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
 {
     (void)fputs(
@@ -179,15 +226,18 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
         write_quoted(s->source, stream);
         (void)fprintf(stream,
                       "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
-                      "    scatter_messages: %s\n    blocking_sends: %s\n    overlap_tensor_parallel: %s\n"
+                      "    scatter_messages: %s\n    blocking_sends: %s\n    serial_messages: %s\n"
+                      "    overlap_tensor_parallel: %s\n"
                       "    blocking_launches: %s\n    graph_launches: %s\n    separate_casts: %s\n    "
-                      "gpt_dropout: %g\n    vocab: "
-                      "%lld\n    vocab_multiple: "
-                      "%lld\n    figures:\n",
+                      "separate_accumulation: %s\n    gpt_dropout: %g\n    vocab: "
+                      "%lld\n    vocab_multiple: %lld\n",
                       word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients),
-                      word(s->scatter_messages), word(s->blocking_sends), word(s->overlap_tensor_parallel),
-                      word(s->blocking_launches), word(s->graph_launches), word(s->separate_casts),
-                      s->gpt_dropout_frac, (long long)s->vocab, (long long)s->vocab_multiple);
+                      word(s->scatter_messages), word(s->blocking_sends), word(s->serial_messages),
+                      word(s->overlap_tensor_parallel), word(s->blocking_launches), word(s->graph_launches),
+                      word(s->separate_casts), word(s->separate_accumulation), s->gpt_dropout_frac,
+                      (long long)s->vocab, (long long)s->vocab_multiple);
+        write_machines(s, stream);
+        (void)fputs("    figures:\n", stream);
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
             bool seconds = f == CS_SOFTWARE_STEP_OVERHEAD;
             (void)fprintf(stream, "      %s: {value: %.4g%s, source: ", cs_software_figure_keys[f],
@@ -211,4 +261,7 @@ void cs_software_apply(const struct cs_software *software, struct cs_chip *chip)
     }
     chip->launches_block = software->blocking_launches;
     chip->host_launch_s *= software->graph_launches ? 0 : software->figure[CS_SOFTWARE_HOST_LAUNCH];
+    if (software->blocking_launches) { /* a collective and a message are launched too */
+        chip->collective_overhead_s += chip->host_launch_s;
+    }
 }

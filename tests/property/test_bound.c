@@ -87,6 +87,9 @@ static void random_model(struct cs_model *model, struct cs_training *training)
         .routing_imbalance_frac = pick(3) ? 0 : 1.5,
         .scatter_messages = pick(2),
         .blocking_sends = pick(2),
+        .serial_messages = pick(2),
+        .separate_accumulation = pick(2),
+        .widened_gradients = pick(2),
     };
 }
 
