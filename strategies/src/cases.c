@@ -288,8 +288,11 @@ static void read_flags(struct reader *r)
     t->aggregation_groups = overlap ? (int32_t)software->aggregation_groups : 0;
     t->scatter_messages = software->scatter_messages;
     t->blocking_sends = software->blocking_sends;
+    t->serial_messages = software->serial_messages;
     t->separate_casts = software->separate_casts;
     t->separate_loss = !software->loss_fusion;
+    t->separate_accumulation = software->separate_accumulation;
+    t->widened_gradients = says(r, "optimizer_shard", "BF16 optimizer");
     if (says(r, "notes", "flags:")) { /* a program that fuses these by flag, and a source that lists flags */
         t->separate_norms = !says(r, "notes", "use-fused-rmsnorm");
         t->separate_rope = !says(r, "notes", "use-fused-rotary-pos-emb");
@@ -439,6 +442,10 @@ static cs_status read_row(struct reader *r)
     name_hardware(c);
     c->source = cs_arena_strdup(arena, text(r, "source"));
     c->software = cs_softwares_find(r->softwares, c->source);
+    for (int32_t i = 0; i < c->software->n_machines; i++) {
+        const struct cs_software_machine *machine = &c->software->machines[i];
+        c->server = says(r, "notes", machine->notes) ? machine->server : c->server;
+    }
     c->n_devices = c->devices_per_node = 1;
     CS_TRY(whole32(r, "n_devices", &c->n_devices));
     c->devices_per_node = c->n_devices < 8 ? c->n_devices : 8;

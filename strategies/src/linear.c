@@ -197,7 +197,7 @@ void cs__linear_anchor(struct cs__linear *l, const struct cs_case_run *run, cons
     l->usable = run->ran;
     kinds_s(l, &as, CS__KINDS_ALL, l->work_s);
     for (int32_t i = 0; i < l->n_links; i++) {
-        l->link_work_s[i] = link_s(&l->links[i], chip, software);
+        l->link_work_s[i] = link_s(&l->links[i], &as, software);
     }
     for (int32_t i = 0; i < run->n_path; i++) {
         int32_t kind = kind_index(run->path[i].what);
@@ -240,7 +240,7 @@ double cs__linear_time_s(struct cs__linear *l, const struct cs_chip *chip, const
     }
     kinds_s(l, &as, on_path, l->noted_s);
     l->on_path = on_path;
-    return sum_s(l, chip, software, l->noted_s);
+    return sum_s(l, &as, software, l->noted_s);
 }
 
 double cs__linear_again_s(const struct cs__linear *l, const struct cs_chip *chip,
@@ -251,5 +251,5 @@ double cs__linear_again_s(const struct cs__linear *l, const struct cs_chip *chip
     by_software(software, chip, &as);
     memcpy(work_s, l->noted_s, sizeof work_s);
     kinds_s(l, &as, kinds & l->on_path, work_s);
-    return sum_s(l, chip, software, work_s);
+    return sum_s(l, &as, software, work_s);
 }

@@ -3,6 +3,7 @@
 #include "cs/base/yaml.h"
 #include "cs/workloads/strategy.h"
 
+#include <stddef.h>
 #include <string.h>
 
 const char *const cs_software_figure_keys[] = {"kernel_time", "pointwise_traffic", "attention_time",
@@ -39,35 +40,84 @@ out:
     return st;
 }
 
+/* What a program does or does not, in the order of the file. */
+static const struct {
+    const char *key;
+    size_t at; /* in struct cs_software */
+} facts[] = {
+    {"flash_attention", offsetof(struct cs_software, flash)},
+    {"fp32_gradients", offsetof(struct cs_software, fp32_gradients)},
+    {"overlap_gradients", offsetof(struct cs_software, overlap_gradients)},
+    {"scatter_messages", offsetof(struct cs_software, scatter_messages)},
+    {"blocking_sends", offsetof(struct cs_software, blocking_sends)},
+    {"serial_messages", offsetof(struct cs_software, serial_messages)},
+    {"overlap_tensor_parallel", offsetof(struct cs_software, overlap_tensor_parallel)},
+    {"blocking_launches", offsetof(struct cs_software, blocking_launches)},
+    {"graph_launches", offsetof(struct cs_software, graph_launches)},
+    {"cross_entropy_loss_fusion", offsetof(struct cs_software, loss_fusion)},
+    {"separate_casts", offsetof(struct cs_software, separate_casts)},
+    {"separate_accumulation", offsetof(struct cs_software, separate_accumulation)},
+};
+
+static bool *fact_of(struct cs_software *software, int32_t index)
+{
+    return (bool *)((char *)software + facts[index].at);
+}
+
+static cs_status read_machines(struct cs_softwares *list, struct cs_software *s,
+                               const struct cs_yaml_node *items, struct cs_err *err)
+{
+    static const char *const allowed[] = {"notes", "server", NULL};
+    cs_status st = CS_OK;
+    if (!items) {
+        goto out;
+    }
+    CS_TRY(cs_yaml_want(items, CS_YAML_LIST, "machines", err));
+    s->machines = CS_ARENA_NEW(&list->arena, struct cs_software_machine, items->n + 1);
+    for (; s->n_machines < items->n; s->n_machines++) {
+        const struct cs_yaml_node *map = items->items[s->n_machines];
+        const char *notes = NULL;
+        const char *server = NULL;
+        CS_TRY(cs_yaml_want(map, CS_YAML_MAP, "a machine", err));
+        CS_TRY(cs_yaml_check_keys(map, allowed, "a machine", err));
+        CS_TRY(cs_yaml_opt_text(map, "notes", &notes, err));
+        CS_TRY(cs_yaml_opt_text(map, "server", &server, err));
+        if (!notes || !*notes || !server) {
+            st = cs_err_set(err, CS_E_INPUT, map->loc, "a machine needs 'notes' that name it and a 'server'");
+            goto out;
+        }
+        s->machines[s->n_machines] = (struct cs_software_machine){cs_arena_strdup(&list->arena, notes),
+                                                                  cs_arena_strdup(&list->arena, server)};
+    }
+out:
+    return st;
+}
+
+static cs_status check_keys(const struct cs_yaml_node *map, const char *name, struct cs_err *err)
+{
+    static const char *const others[] = {
+        "title",          "pattern",  "source", "gradient_aggregation_group", "gpt_dropout", "vocab",
+        "vocab_multiple", "machines", "figures"};
+    const char *allowed[CS_COUNT(facts) + CS_COUNT(others) + 1] = {0};
+    for (int32_t i = 0; i < CS_COUNT(facts); i++) {
+        allowed[i] = facts[i].key;
+    }
+    for (int32_t i = 0; i < CS_COUNT(others); i++) {
+        allowed[CS_COUNT(facts) + i] = others[i];
+    }
+    return cs_yaml_check_keys(map, allowed, name, err);
+}
+
 static cs_status read_one(struct cs_softwares *list, struct cs_software *s, const char *name,
                           const struct cs_yaml_node *map, struct cs_err *err)
 {
-    static const char *const allowed[] = {"title",
-                                          "pattern",
-                                          "source",
-                                          "flash_attention",
-                                          "fp32_gradients",
-                                          "overlap_gradients",
-                                          "gradient_aggregation_group",
-                                          "scatter_messages",
-                                          "blocking_sends",
-                                          "overlap_tensor_parallel",
-                                          "blocking_launches",
-                                          "graph_launches",
-                                          "cross_entropy_loss_fusion",
-                                          "separate_casts",
-                                          "gpt_dropout",
-                                          "vocab",
-                                          "vocab_multiple",
-                                          "figures",
-                                          NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *figures = NULL;
     const char *title = name;
     const char *pattern = NULL;
     const char *source = NULL;
     CS_TRY(cs_yaml_want(map, CS_YAML_MAP, name, err));
-    CS_TRY(cs_yaml_check_keys(map, allowed, name, err));
+    CS_TRY(check_keys(map, name, err));
     CS_TRY(cs_yaml_opt_text(map, "title", &title, err));
     CS_TRY(cs_yaml_opt_text(map, "pattern", &pattern, err));
     CS_TRY(cs_yaml_opt_text(map, "source", &source, err));
@@ -81,21 +131,15 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     s->pattern = cs_arena_strdup(&list->arena, pattern);
     s->vocab_multiple = 1;
     s->vocab = 50257;
-    CS_TRY(cs_yaml_opt_bool(map, "flash_attention", &s->flash, err));
-    CS_TRY(cs_yaml_opt_bool(map, "fp32_gradients", &s->fp32_gradients, err));
-    CS_TRY(cs_yaml_opt_bool(map, "overlap_gradients", &s->overlap_gradients, err));
+    for (int32_t i = 0; i < CS_COUNT(facts); i++) {
+        CS_TRY(cs_yaml_opt_bool(map, facts[i].key, fact_of(s, i), err));
+    }
     CS_TRY(cs_yaml_opt_int(map, "gradient_aggregation_group", 0, CS_AGGREGATION_GROUPS_MAX,
                            &s->aggregation_groups, err));
-    CS_TRY(cs_yaml_opt_bool(map, "scatter_messages", &s->scatter_messages, err));
-    CS_TRY(cs_yaml_opt_bool(map, "blocking_sends", &s->blocking_sends, err));
-    CS_TRY(cs_yaml_opt_bool(map, "overlap_tensor_parallel", &s->overlap_tensor_parallel, err));
-    CS_TRY(cs_yaml_opt_bool(map, "blocking_launches", &s->blocking_launches, err));
-    CS_TRY(cs_yaml_opt_bool(map, "graph_launches", &s->graph_launches, err));
-    CS_TRY(cs_yaml_opt_bool(map, "cross_entropy_loss_fusion", &s->loss_fusion, err));
-    CS_TRY(cs_yaml_opt_bool(map, "separate_casts", &s->separate_casts, err));
     CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab", 1, 1 << 24, &s->vocab, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab_multiple", 1, 1 << 16, &s->vocab_multiple, err));
+    CS_TRY(read_machines(list, s, cs_yaml_get(map, "machines"), err));
     CS_TRY(cs_yaml_need(map, "figures", &figures, err));
     CS_TRY(read_figures(list, s, figures, err));
 out:
@@ -154,9 +198,16 @@ static void write_quoted(const char *text, FILE *stream)
     (void)fputc('"', stream);
 }
 
-static const char *word(bool value)
+static void write_machines(const struct cs_software *s, FILE *stream)
 {
-    return value ? "true" : "false";
+    if (s->n_machines > 0) {
+        (void)fputs("    machines:\n", stream);
+    }
+    for (int32_t i = 0; i < s->n_machines; i++) {
+        (void)fputs("      - {notes: ", stream);
+        write_quoted(s->machines[i].notes, stream);
+        (void)fprintf(stream, ", server: %s}\n", s->machines[i].server);
+    }
 }
 
 void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
@@ -183,20 +234,18 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
         write_quoted(s->pattern, stream);
         (void)fputs("\n    source: ", stream);
         write_quoted(s->source, stream);
+        (void)fputc('\n', stream);
+        for (int32_t k = 0; k < CS_COUNT(facts); k++) {
+            (void)fprintf(stream, "    %s: %s\n", facts[k].key,
+                          *fact_of(&softwares->items[i], k) ? "true" : "false");
+        }
         (void)fprintf(stream,
-                      "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
-                      "    gradient_aggregation_group: %lld\n    scatter_messages: %s\n    blocking_sends: "
-                      "%s\n    overlap_tensor_parallel: %s\n"
-                      "    blocking_launches: %s\n    graph_launches: %s\n    cross_entropy_loss_fusion: "
-                      "%s\n    separate_casts: %s\n    "
-                      "gpt_dropout: %g\n    vocab: "
-                      "%lld\n    vocab_multiple: "
-                      "%lld\n    figures:\n",
-                      word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients),
-                      (long long)s->aggregation_groups, word(s->scatter_messages), word(s->blocking_sends),
-                      word(s->overlap_tensor_parallel), word(s->blocking_launches), word(s->graph_launches),
-                      word(s->loss_fusion), word(s->separate_casts), s->gpt_dropout_frac, (long long)s->vocab,
+                      "    gradient_aggregation_group: %lld\n    gpt_dropout: %g\n    vocab: %lld\n"
+                      "    vocab_multiple: %lld\n",
+                      (long long)s->aggregation_groups, s->gpt_dropout_frac, (long long)s->vocab,
                       (long long)s->vocab_multiple);
+        write_machines(s, stream);
+        (void)fputs("    figures:\n", stream);
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
             bool seconds = f == CS_SOFTWARE_STEP_OVERHEAD;
             (void)fprintf(stream, "      %s: {value: %.4g%s, source: ", cs_software_figure_keys[f],
@@ -220,4 +269,7 @@ void cs_software_apply(const struct cs_software *software, struct cs_chip *chip)
     }
     chip->launches_block = software->blocking_launches;
     chip->host_launch_s *= software->graph_launches ? 0 : software->figure[CS_SOFTWARE_HOST_LAUNCH];
+    if (software->blocking_launches) { /* a collective and a message are launched too */
+        chip->collective_overhead_s += chip->host_launch_s;
+    }
 }

@@ -89,6 +89,9 @@ static void random_model(struct cs_model *model, struct cs_training *training)
         .separate_loss = pick(2),
         .scatter_messages = pick(2),
         .blocking_sends = pick(2),
+        .serial_messages = pick(2),
+        .separate_accumulation = pick(2),
+        .widened_gradients = pick(2),
     };
 }
 

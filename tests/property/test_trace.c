@@ -140,6 +140,9 @@ START_TEST(test_random)
         training.gradient_fp32_sync = cs_rng_below(&rng, 2) == 1;
         training.scatter_messages = cs_rng_below(&rng, 2) == 1;
         training.blocking_sends = cs_rng_below(&rng, 2) == 1;
+        training.serial_messages = cs_rng_below(&rng, 2) == 1;
+        training.separate_accumulation = cs_rng_below(&rng, 2) == 1;
+        training.widened_gradients = cs_rng_below(&rng, 2) == 1;
         training.gradient_dtype = (enum cs_dtype)PICK(CS_DTYPE_FP32, CS_DTYPE_BF16);
         training.routing_imbalance_frac = PICK(0, 0, 0, 2);
         training.aggregation_groups = PICK(0, 0, 1, 4);

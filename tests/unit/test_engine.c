@@ -411,6 +411,45 @@ START_TEST(test_host_copies)
 }
 END_TEST
 
+static void slow_wires(struct cs_topology_spec *spec)
+{
+    free_links(spec);
+    spec->inter_bytes_per_s = 1e9;
+}
+
+START_TEST(test_serial_messages)
+{
+    /* Two stages, the second the slower by its head, messages that take x. When only senders wait, the second
+     * spends x a micro-batch on its gradient and finds its input there; when both neighbours wait for each
+     * message, outputs before gradients, 2 x. */
+    struct fixture f;
+    struct cs_run_options options;
+    double slope_s[2];
+    fixture_open(&f, 2, 1, slow_wires);
+    use_free_chip(&f);
+    const struct cs_model model = workload_gpt(2, 512, 8, 8192);
+    for (int32_t serial = 0; serial < 2; serial++) {
+        double step_s[2];
+        for (int32_t k = 0; k < 2; k++) {
+            struct cs_training training = workload_training(&model, 8 + 8 * k, 1024);
+            struct cs_run run = {0};
+            training.blocking_sends = true;
+            training.serial_messages = serial == 1;
+            struct cs_trace *trace = workload_trace(&model, &training, "pp=2");
+            cs_run_options_init(&options);
+            run_trace(&f, trace, &options, &run);
+            step_s[k] = run.metrics.iteration_s;
+            cs_run_release(&run);
+            cs_trace_free(trace);
+        }
+        slope_s[serial] = (step_s[1] - step_s[0]) / 8;
+    }
+    const double message_s = 1024 * 512 * 2 / 1e9;
+    ck_assert_double_eq_tol(slope_s[1] - slope_s[0], message_s, 1e-5 * message_s);
+    fixture_close(&f);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("engine");
@@ -426,6 +465,7 @@ static Suite *suite(void)
     tcase_add_test(c, test_timeline);
     tcase_add_test(c, test_too_few_devices);
     tcase_add_test(c, test_host_copies);
+    tcase_add_test(c, test_serial_messages);
     suite_add_tcase(s, c);
     return s;
 }

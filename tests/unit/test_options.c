@@ -207,6 +207,79 @@ START_TEST(test_scattered_messages)
 }
 END_TEST
 
+static int32_t find_op(const struct cs_trace *trace, const struct cs_block *block, enum cs_op_type type,
+                       const char *chan)
+{
+    for (int32_t i = 0; i < block->n_ops; i++) {
+        const struct cs_op *op = &block->ops[i];
+        bool message = op->type == CS_OP_SEND || op->type == CS_OP_RECV;
+        if (op->type == type && (!message || strcmp(trace->chans[op->comm].name, chan) == 0)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* A stage that exchanges with its neighbour sends the gradient when it has its next input, before it computes
+ * with it; the neighbour says before that it is ready for the gradient. */
+START_TEST(test_serial_messages_in_order)
+{
+    training.blocking_sends = true;
+    training.serial_messages = true;
+    struct cs_trace *trace = workload_trace(&model, &training, "pp=2");
+    const struct cs_block *backward = workload_block(trace, 1, "backward before gradient");
+    const struct cs_block *forward = workload_block(trace, 1, "forward after gradient");
+    const struct cs_block *last = workload_block(trace, 1, "backward");
+    ck_assert_ptr_nonnull(backward);
+    ck_assert_ptr_nonnull(forward);
+    ck_assert_ptr_nonnull(last);
+    ck_assert_int_lt(find_op(trace, backward, CS_OP_SEND, "pp-backward"), 0);
+    ck_assert_int_ge(find_op(trace, last, CS_OP_SEND, "pp-backward"), 0);
+    const int32_t received = find_op(trace, forward, CS_OP_RECV, "pp-forward");
+    const int32_t ready = find_op(trace, forward, CS_OP_RECV, "pp-backward ready");
+    const int32_t sent = find_op(trace, forward, CS_OP_SEND, "pp-backward");
+    ck_assert_int_ge(received, 0);
+    ck_assert_int_gt(ready, received);
+    ck_assert_int_gt(sent, ready);
+    ck_assert_int_gt(find_op(trace, forward, CS_OP_COMPUTE, ""), sent);
+    ck_assert_int_eq(forward->ops[ready].stream,
+                     forward->ops[sent].stream); /* not the compute stream's wait */
+    cs_trace_free(trace);
+}
+END_TEST
+
+/* Every parameter's gradient is read, and the sum read and written: 2 + 4 + 4 bytes in fp32; with a cast of
+ * its own 4 more are written and read. The whole sums go round then, though each rank updates a shard. */
+START_TEST(test_separate_accumulation)
+{
+    static const struct {
+        bool separate, widened;
+        int32_t bytes;
+        enum cs_coll coll;
+    } rows[] = {{false, false, 0, CS_COLL_REDUCE_SCATTER},
+                {true, false, 10, CS_COLL_REDUCE_SCATTER},
+                {true, true, 18, CS_COLL_ALL_REDUCE}};
+    double bytes = 0;
+    training.separate_accumulation = rows[_i].separate;
+    training.widened_gradients = rows[_i].widened;
+    struct cs_trace *trace = workload_trace(&model, &training, "dp=4,op=4");
+    const struct cs_block *block = workload_block(trace, 0, "backward");
+    for (int32_t i = 0; i < block->n_ops; i++) {
+        const struct cs_op *op = &block->ops[i];
+        if (op->type == CS_OP_COMPUTE && strstr(trace->labels[op->label], ".accumulate")) {
+            bytes += trace->costs[op->cost].bytes;
+        }
+    }
+    const double vocabulary = (double)(model.vocab * model.hidden); /* by the embedding and by the head */
+    ck_assert_double_eq_tol(bytes, rows[_i].bytes * ((double)cs_model_params(&model) + vocabulary), 0.5);
+    const int32_t n =
+        workload_count(trace, workload_block(trace, 0, "backward (last)"),
+                       (struct workload_filter){.coll = IS(rows[_i].coll), .label = "gradients"}, NULL);
+    ck_assert_int_gt(n, 0);
+    cs_trace_free(trace);
+}
+END_TEST
+
 START_TEST(test_optimizers)
 {
     /* Bytes a parameter: weight 2, gradient 4, master copy 4, AdamW's two moments 8, one of SGD and Muon 4.
@@ -550,6 +623,8 @@ static Suite *options_suite(void)
     tcase_add_loop_test(c, test_optimizers, 0, 3);
     tcase_add_test(c, test_fp8);
     tcase_add_test(c, test_fp8_separate_casts);
+    tcase_add_test(c, test_serial_messages_in_order);
+    tcase_add_loop_test(c, test_separate_accumulation, 0, 3);
     tcase_add_test(c, test_chains);
     tcase_add_test(c, test_loss_chain);
     tcase_add_test(c, test_aggregation_groups);

@@ -76,6 +76,11 @@ START_TEST(published_rows_become_cases)
     double flop =
         96.0 * 2048 * 2048 * 72 * 14336.0 * 14336 * (1 + 2048 / (6 * 14336.0) + 250880 / (16.0 * 72 * 14336));
     ck_assert_double_eq_tol(flop / c->measured_s / 384 / 1e12, 112.49, 0.01);
+    ck_assert_str_eq(c->server, "jean-zay-a100-early"); /* of a table before the nodes were changed */
+    ck_assert(c->training.serial_messages && !c->training.widened_gradients);
+    c = case_of(&cases, "r2204");
+    ck_assert_str_eq(c->server, "jean-zay-a100");
+    ck_assert(c->training.widened_gradients);
     c = case_of(&cases, "r1986");
     ck_assert_int_eq(c->strategy.zero, 3);
     ck_assert_int_eq(c->strategy.op, c->strategy.dp);
@@ -256,6 +261,13 @@ START_TEST(software_is_written_as_it_is_read)
     for (int32_t i = 0; i < again.n; i++) {
         ck_assert_str_eq(again.items[i].pattern, softwares.items[i].pattern);
         ck_assert_int_eq(again.items[i].vocab, softwares.items[i].vocab);
+        ck_assert_int_eq(again.items[i].serial_messages, softwares.items[i].serial_messages);
+        ck_assert_int_eq(again.items[i].separate_accumulation, softwares.items[i].separate_accumulation);
+        ck_assert_int_eq(again.items[i].n_machines, softwares.items[i].n_machines);
+        for (int32_t k = 0; k < again.items[i].n_machines; k++) {
+            ck_assert_str_eq(again.items[i].machines[k].notes, softwares.items[i].machines[k].notes);
+            ck_assert_str_eq(again.items[i].machines[k].server, softwares.items[i].machines[k].server);
+        }
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
             ck_assert_double_eq_tol(again.items[i].figure[f], softwares.items[i].figure[f],
                                     1e-3 * softwares.items[i].figure[f] + 1e-12);

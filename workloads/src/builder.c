@@ -97,6 +97,8 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                             .dtype = cs__storage_dtype(training),
                             .product_dtype = training->dtype,
                             .separate_casts = training->separate_casts,
+                            .separate_accumulation = training->separate_accumulation,
+                            .widened_gradients = training->widened_gradients,
                             .separate_norms = training->separate_norms,
                             .separate_rope = training->separate_rope,
                             .separate_loss = training->separate_loss,
@@ -213,27 +215,35 @@ uint8_t cs__builder_comm(struct cs_builder *builder, enum cs_group group)
 
 uint8_t cs__builder_chan(struct cs_builder *builder, struct cs_channel channel)
 {
-    int32_t slot = channel.ring ? CS_CHANNELS_MAX - 1 : 2 * channel.chunk + (channel.forward ? 0 : 1);
+    int32_t slot = channel.ring ? CS_CHANNELS_MAX - 1
+                                : 4 * channel.chunk + (channel.forward ? 0 : 1) + (channel.ready ? 2 : 0);
     int32_t *index = &builder->channel_chan[slot];
     if (*index < 0) {
         *index = builder->trace->n_chans++;
         cs__groups_chan(builder, channel, &builder->chans[*index]);
-        builder->chans[*index].stream = cs__builder_stream(builder, channel.ring      ? CS_LANE_CP
-                                                                    : channel.forward ? CS_LANE_PP_FORWARD
-                                                                                      : CS_LANE_PP_BACKWARD);
+        const bool goes_forward = channel.forward != channel.ready;
+        builder->chans[*index].stream = cs__builder_stream(builder, channel.ring   ? CS_LANE_CP
+                                                                    : goes_forward ? CS_LANE_PP_FORWARD
+                                                                                   : CS_LANE_PP_BACKWARD);
     }
     return (uint8_t)*index;
 }
 
 uint8_t cs__builder_event(struct cs_builder *builder, enum cs_event event)
 {
-    static const char *const names[CS_N_EVENTS] = {
-        "gradient ready", "gradient scattered",  "gradients reduced", "weights gathered",
-        "gather ready",   "gather done",         "output ready",      "input gradient ready",
-        "output sent",    "input gradient sent", "keys ready",        "tp ready",
-        "tp done",        "host ready",          "host done",         "ep ready",
-        "ep done",        "gather ready ahead",  "gather done ahead", "tp ready ahead",
-        "tp done ahead",  "host ready ahead",    "host done ahead"};
+    static const char *const names[CS_N_EVENTS] = {"gradient ready",    "gradient scattered",
+                                                   "gradients reduced", "weights gathered",
+                                                   "gather ready",      "gather done",
+                                                   "output ready",      "input gradient ready",
+                                                   "output sent",       "input gradient sent",
+                                                   "ready for output",  "ready for gradient",
+                                                   "keys ready",        "tp ready",
+                                                   "tp done",           "host ready",
+                                                   "host done",         "ep ready",
+                                                   "ep done",           "gather ready ahead",
+                                                   "gather done ahead", "tp ready ahead",
+                                                   "tp done ahead",     "host ready ahead",
+                                                   "host done ahead"};
     if (builder->event_index[event] < 0) {
         builder->event_index[event] = builder->trace->n_events++;
         builder->event_names[builder->event_index[event]] = names[event];
@@ -310,9 +320,14 @@ void cs__emit_message(struct cs_builder *builder, struct cs_oplist *list, enum c
 {
     uint8_t chan = cs__builder_chan(builder, channel);
     uint8_t lane = (uint8_t)builder->chans[chan].stream;
+    if (type == CS_OP_RECV) { /* the lane of a message waits until its receiver is ready, computing for it */
+        lane = !channel.ready    ? CS_STREAM_COMPUTE
+               : channel.forward ? cs__builder_stream(builder, CS_LANE_PP_FORWARD)
+                                 : cs__builder_stream(builder, CS_LANE_PP_BACKWARD);
+    }
     cs__oplist_add(
         list, (struct cs_op){.type = (uint8_t)type,
-                             .stream = type == CS_OP_SEND ? lane : CS_STREAM_COMPUTE,
+                             .stream = lane,
                              .comm = chan,
                              .phase = (uint8_t)phase,
                              .layer = -1,

@@ -45,11 +45,12 @@ enum cs_group {
 /** Channels: each chunk of a stage has one for its outputs and one for its inputs' gradients, so that
  * messages of different chunks cannot be taken for each other. One more goes round the ring of context
  * parallelism. */
-#define CS_CHANNELS_MAX (2 * CS_CHUNKS_MAX + 1)
+#define CS_CHANNELS_MAX (4 * CS_CHUNKS_MAX + 1)
 struct cs_channel {
     int32_t chunk; /* the sender's */
     bool forward;
-    bool ring; /* to the next context-parallel rank */
+    bool ring;  /* to the next context-parallel rank */
+    bool ready; /* against the direction of messages: the receiver has got to its receive */
 };
 
 enum cs_event {
@@ -63,6 +64,8 @@ enum cs_event {
     CS_EVENT_SEND_BACKWARD,
     CS_EVENT_SENT_FORWARD, /* messages that computing waits for */
     CS_EVENT_SENT_BACKWARD,
+    CS_EVENT_READY_FORWARD, /* for the output of the stage before */
+    CS_EVENT_READY_BACKWARD,
     CS_EVENT_RING,
     CS_EVENT_TP_READY, /* half-batches, fused products */
     CS_EVENT_TP_DONE,

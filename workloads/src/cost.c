@@ -149,9 +149,9 @@ static struct cs_op_cost matmul_cost(const struct cs_costing *costing, const str
         cost.m = p.k;
         cost.k = p.m;
         /* The product is added to the gradient buffer in place: read and written. */
-        double weights = groups * k * n;
+        double gradient = 2 * (double)cs_dtype_bytes(costing->gradient_dtype);
         cost.bytes =
-            (m * k + m * n) * operand + 2 * weights * (double)cs_dtype_bytes(costing->gradient_dtype);
+            (m * k + m * n) * operand + groups * k * n * (costing->separate_accumulation ? elt : gradient);
     }
     return cost;
 }
@@ -412,6 +412,23 @@ struct cs_op_cost cs__cast_cost(const struct cs_costing *costing, const struct c
                                .n_kernels = 1,
                                .flop = 2 * (double)elements, /* the largest so far, and the scaling */
                                .bytes = (double)elements * (double)bytes};
+}
+
+struct cs_op_cost cs__accumulation_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                        const struct cs_node *node, const struct cs_space *space)
+{
+    struct cs_op_cost cost = {.kind = CS_OPKIND_ELEMENTWISE, .dtype = costing->gradient_dtype, .batch = 1};
+    for (uint8_t i = 0; i < node->n_par; i++) {
+        const struct cs_tensor *param = &segment->tensors[node->par[i]];
+        struct cs_layout layout = cs__space_gradient(space, param);
+        cost.flop += (double)cs__sharding_elements(costing->sharding, param, &layout);
+        cost.n_kernels++;
+    }
+    const int64_t sum_bytes = cs_dtype_bytes(costing->gradient_dtype);
+    const int64_t cast_bytes = costing->widened_gradients ? 2 * sum_bytes : 0; /* written, and read again */
+    cost.n_kernels *= costing->widened_gradients ? 2 : 1;
+    cost.bytes = cost.flop * (double)(cs_dtype_bytes(costing->dtype) + cast_bytes + 2 * sum_bytes);
+    return cost;
 }
 
 struct cs_op_cost cs__sort_cost(const struct cs_costing *costing, const struct cs_tensor *rows,

@@ -20,6 +20,7 @@ struct cs_costing {
     enum cs_dtype gradient_dtype;
     bool separate_casts; /* operands of products are cast to product_dtype by kernels of their own */
     bool separate_norms, separate_rope, separate_loss, separate_experts;
+    bool separate_accumulation, widened_gradients;
     int32_t rows_gathered; /* ranks whose rows each part of an expert takes: mp where sp and mp cut them */
     double imbalance_frac; /* rows that a rank's experts get over those that its tokens are sent as; >= 1 */
     double causal_frac;    /* share of queries times keys that a fused kernel works on */
@@ -54,6 +55,11 @@ struct cs_op_cost cs__cast_cost(const struct cs_costing *costing, const struct c
  */
 struct cs_op_cost cs__sort_cost(const struct cs_costing *costing, const struct cs_tensor *rows,
                                 const struct cs_space *space, double n_ranks);
+
+/** The gradients of a node's parameters are added to those of the micro-batches before: each read in the
+ *  tensors' type, the sum read and written; a kernel for each parameter, two where it is cast first. */
+struct cs_op_cost cs__accumulation_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                        const struct cs_node *node, const struct cs_space *space);
 
 /** Weights and biases by number, as gradient fusion counts them. */
 int32_t cs__model_n_tensors(const struct cs_model *model);

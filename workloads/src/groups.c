@@ -326,7 +326,10 @@ void cs__groups_chan(const struct cs_builder *builder, struct cs_channel channel
                                     [CS_DIM_PP] = strategy->pp};
         stride *= coord[strategy->placement[i]];
     }
-    const char *name = channel.ring ? "cp-ring" : channel.forward ? "pp-forward" : "pp-backward";
+    const char *name = channel.ring      ? "cp-ring"
+                       : channel.forward ? channel.ready ? "pp-forward ready" : "pp-forward"
+                       : channel.ready   ? "pp-backward ready"
+                                         : "pp-backward";
     *chan = (struct cs_chan){.name = builder->pipeline.n_chunks == 1 || channel.ring
                                          ? name
                                          : cs_arena_printf(arena, "%s %d", name, (int)channel.chunk)};
@@ -346,5 +349,10 @@ void cs__groups_chan(const struct cs_builder *builder, struct cs_channel channel
             chan->peer[rank] = rank + (next - stage) * stride;
             chan->source[chan->peer[rank]] = rank;
         }
+    }
+    if (channel.ready) {
+        int32_t *senders = chan->peer;
+        chan->peer = chan->source;
+        chan->source = senders;
     }
 }

@@ -209,12 +209,24 @@ static void emit_regather(struct cs_planner *p, struct cs_oplist *list, int32_t 
 /** What a backward pass does: both gradients, or one of them. */
 enum half { HALF_BOTH, HALF_INPUT, HALF_WEIGHT };
 
+static void emit_accumulation(struct cs_planner *p, struct cs_oplist *list, int32_t i)
+{
+    const struct cs_node *node = &p->segment->nodes[i];
+    char label[96];
+    if (p->builder->costing.separate_accumulation && node->n_par > 0) {
+        cs__emit_compute(p->builder, list, CS_PHASE_BACKWARD,
+                         join(node->label, ".accumulate", label, sizeof label),
+                         cs__accumulation_cost(&p->builder->costing, p->segment, node, &p->space[i]));
+    }
+}
+
 static void emit_weight_gradient(struct cs_planner *p, struct cs_oplist *list, int32_t i)
 {
     const struct cs_node *node = &p->segment->nodes[i];
     char label[96];
     cs__emit_compute(p->builder, list, CS_PHASE_BACKWARD, join(node->label, ".wgrad", label, sizeof label),
                      cs__node_cost(&p->builder->costing, p->segment, node, &p->space[i], CS_PASS_WEIGHT));
+    emit_accumulation(p, list, i);
 }
 
 static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum half half)
@@ -245,6 +257,7 @@ static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int
             emit_exchange(p, list, i, CS_PHASE_BACKWARD);
         }
         emit_gradient_moves(p, list, i);
+        emit_accumulation(p, list, i);
         return;
     }
     if (half != HALF_WEIGHT && cs__node_casts(&builder->costing, p->segment, node)) {

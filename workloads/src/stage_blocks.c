@@ -4,6 +4,7 @@
 /* Vector arithmetic of AdamW per parameter: two moments, bias corrections, root, quotient, decay. */
 #define OPTIMIZER_FLOP 12.0
 #define NORM_FLOP 2.0
+#define READY_BYTES 1
 
 static int64_t gradient_elt(const struct cs_stage *stage)
 {
@@ -96,6 +97,19 @@ int64_t cs__message_parts(const struct cs_builder *builder)
     return builder->training->scatter_messages && !s->sp ? s->mp : 1;
 }
 
+bool cs__stage_serial(const struct cs_stage *stage)
+{
+    const struct cs_training *training = stage->builder->training;
+    return training->serial_messages && training->blocking_sends && stage->n_chunks == 1 &&
+           stage->builder->strategy.schedule == CS_SCHED_1F1B;
+}
+
+static struct cs_channel ready_for(struct cs_channel message)
+{
+    message.ready = true;
+    return message;
+}
+
 /** Hand on the output, or the gradient of the input. */
 static void emit_send(const struct cs_chunk *chunk, struct cs_oplist *list, bool backward, int64_t bytes)
 {
@@ -108,8 +122,13 @@ static void emit_send(const struct cs_chunk *chunk, struct cs_oplist *list, bool
     emit_event(stage, list, CS_OP_RECORD, CS_LANE_COMPUTE, event);
     emit_event(stage, list, CS_OP_WAIT, lane, event);
     int64_t parts = cs__message_parts(stage->builder);
-    cs__emit_message(stage->builder, list, CS_OP_SEND, chunk->to[backward],
-                     backward ? CS_PHASE_BACKWARD : CS_PHASE_FORWARD, (bytes + parts - 1) / parts);
+    enum cs_phase phase = backward ? CS_PHASE_BACKWARD : CS_PHASE_FORWARD;
+    if (cs__stage_serial(stage)) {
+        cs__emit_message(stage->builder, list, CS_OP_RECV, ready_for(chunk->to[backward]), phase,
+                         READY_BYTES);
+    }
+    cs__emit_message(stage->builder, list, CS_OP_SEND, chunk->to[backward], phase,
+                     (bytes + parts - 1) / parts);
     if (stage->builder->training->blocking_sends) {
         enum cs_event sent = backward ? CS_EVENT_SENT_BACKWARD : CS_EVENT_SENT_FORWARD;
         emit_event(stage, list, CS_OP_RECORD, lane, sent);
@@ -124,6 +143,13 @@ static void emit_receive(const struct cs_chunk *chunk, struct cs_oplist *list, b
     int64_t parts = cs__message_parts(builder);
     if (!chunk->receives[backward]) {
         return;
+    }
+    if (cs__stage_serial(chunk->stage)) {
+        enum cs_event event = backward ? CS_EVENT_READY_BACKWARD : CS_EVENT_READY_FORWARD;
+        emit_event(chunk->stage, list, CS_OP_RECORD, CS_LANE_COMPUTE, event);
+        emit_event(chunk->stage, list, CS_OP_WAIT, backward ? CS_LANE_PP_FORWARD : CS_LANE_PP_BACKWARD,
+                   event);
+        cs__emit_message(builder, list, CS_OP_SEND, ready_for(chunk->from[backward]), phase, READY_BYTES);
     }
     cs__emit_message(builder, list, CS_OP_RECV, chunk->from[backward], phase, (bytes + parts - 1) / parts);
     if (parts > 1) {
@@ -187,6 +213,9 @@ void cs__chunk_forward(const struct cs_chunk *chunk, struct cs_oplist *list, con
         emit_gather(chunk, list, 0, CS_PHASE_FORWARD);
     }
     emit_receive(chunk, list, false, cs__chunk_plan(chunk, pass->part, 0)->in_bytes);
+    if (pass->owes) {
+        emit_send(chunk, list, true, cs__chunk_plan(chunk, pass->part, 0)->in_bytes);
+    }
     for (int32_t item = 0; item < chunk->n_items; item++) {
         if (pass->gathers) {
             if (item + 1 < chunk->n_items) {
@@ -237,7 +266,9 @@ static void emit_reduction(const struct cs_chunk *chunk, struct cs_oplist *list,
     emit_event(stage, list, CS_OP_WAIT, CS_LANE_DP, CS_EVENT_GRADIENT_READY);
     int64_t shard_bytes = bucket->n_shard * reduced_elt(stage);
     if (spread.sharded) {
-        cs__emit_collective(builder, list, CS_LANE_DP, CS_GROUP_OP, CS_COLL_REDUCE_SCATTER, CS_PHASE_GRADIENT,
+        const bool whole = builder->training->widened_gradients && !spread.scatter_always;
+        cs__emit_collective(builder, list, CS_LANE_DP, CS_GROUP_OP,
+                            whole ? CS_COLL_ALL_REDUCE : CS_COLL_REDUCE_SCATTER, CS_PHASE_GRADIENT,
                             "gradients", shard_bytes * spread.op);
         if (last) {
             cs__emit_collective(builder, list, CS_LANE_DP, CS_GROUP_DPX, CS_COLL_ALL_REDUCE,
@@ -317,7 +348,7 @@ void cs__chunk_backward(const struct cs_chunk *chunk, struct cs_oplist *list, co
             emit_reduction(chunk, list, chunk->bucket_of[item], pass->last);
         }
     }
-    if (inputs) {
+    if (inputs && !pass->defers) {
         emit_send(chunk, list, true, cs__chunk_plan(chunk, pass->part, 0)->in_bytes);
     }
 }

@@ -100,8 +100,13 @@ struct cs_pass_kind {
     bool last;           /* backward, weight gradients: no micro-batch follows */
     bool gathers;        /* zero 3: weights of its items are gathered, ... */
     bool drops;          /* ... and are dropped behind each */
+    bool defers;         /* backward: the gradient is left to the forward pass that follows, ... */
+    bool owes;           /* ... which sends it when it has its input */
     int32_t outstanding; /* zero >= 2: buckets of the pass before that may still be on their way */
 };
+
+/** Do its messages wait for their receivers, outputs before gradients? */
+bool cs__stage_serial(const struct cs_stage *stage);
 
 /* The blocks of a stage, as operations. */
 /** `order` lists the chunks in the order in which they are used first. */

@@ -23,8 +23,10 @@ void cs_trace_free(struct cs_trace *trace)
 }
 
 /* Forward: first (kept weights are gathered) or not. Backward: last or not, times 0, 1 or 2 outstanding,
- * times kept weights are dropped or not. */
-#define N_VARIANTS 12
+ * times kept weights are dropped or not. Both times a gradient is left to the next pass or not. */
+#define N_VARIANTS 24
+#define VARIANT_DROPS 6
+#define VARIANT_LEFT 12
 
 /** The program of a stage under construction: blocks that have been made, by what tells them apart. */
 struct maker {
@@ -37,6 +39,8 @@ struct maker {
     struct cs_oplist list;
     int32_t n_units;     /* a chunk's micro-batches times parts */
     int32_t outstanding; /* see struct cs_pass_kind */
+    const struct cs_slot *slots_end;
+    bool owes; /* the last pass has left a gradient to be sent */
     struct {
         int32_t forward, weight; /* passes so far */
         int32_t in_flight;       /* forward passes whose backward pass is to come */
@@ -60,7 +64,10 @@ static const char *block_name(const struct maker *m, const struct cs_chunk *chun
         (void)snprintf(part, sizeof part, " slice %d", (int)pass->part);
     }
     const bool held = m->spread.keep_weights;
-    (void)snprintf(buf, buf_bytes, "%s%s%s%s%s", kinds[pass->kind], which, part,
+    (void)snprintf(buf, buf_bytes, "%s%s%s%s%s%s", kinds[pass->kind], which, part,
+                   pass->owes     ? " after gradient"
+                   : pass->defers ? " before gradient"
+                                  : "",
                    held && pass->gathers ? " gathering"
                    : held && pass->drops ? " dropping"
                                          : "",
@@ -85,6 +92,19 @@ static void place_weights(struct maker *m, const struct cs_slot *slot, struct cs
     pass->drops = !m->spread.keep_weights || (!forward && alone);
 }
 
+/** Where a pair of neighbours exchanges outputs before gradients, a backward pass leaves its gradient to the
+ *  forward pass behind it. */
+static void leave_gradient(struct maker *m, const struct cs_slot *slot, struct cs_pass_kind *pass)
+{
+    if (!cs__stage_serial(&m->stage)) {
+        return;
+    }
+    pass->owes = pass->kind == CS_SLOT_FORWARD && m->owes;
+    pass->defers =
+        pass->kind == CS_SLOT_BACKWARD && slot + 1 < m->slots_end && slot[1].kind == CS_SLOT_FORWARD;
+    m->owes = pass->defers;
+}
+
 /** Which pass a slot is, the next one of the program; *variant tells its blocks apart. */
 static struct cs_pass_kind next_pass(struct maker *m, const struct cs_slot *slot, int32_t *variant)
 {
@@ -104,8 +124,10 @@ static struct cs_pass_kind next_pass(struct maker *m, const struct cs_slot *slot
         *variant = pass.last + 2 * pass.outstanding;
     }
     if (m->spread.keep_weights && pass.drops) {
-        *variant += N_VARIANTS / 2;
+        *variant += VARIANT_DROPS;
     }
+    leave_gradient(m, slot, &pass);
+    *variant += pass.owes || pass.defers ? VARIANT_LEFT : 0;
     return pass;
 }
 
@@ -185,7 +207,7 @@ static void build_program(struct cs_builder *builder, const struct cs_plan_set *
                           const struct cs_slot *slots, int32_t n_slots)
 {
     const struct cs_pipeline *p = &builder->pipeline;
-    struct maker m = {.builder = builder, .spread = cs__spread(builder)};
+    struct maker m = {.builder = builder, .spread = cs__spread(builder), .slots_end = slots + n_slots};
     struct cs_arena *arena = &builder->trace->arena;
     struct cs_program *program = &builder->trace->programs[index];
     int32_t order[CS_CHUNKS_MAX] = {0};

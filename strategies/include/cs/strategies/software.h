@@ -25,25 +25,36 @@ enum cs_software_figure {
 };
 extern const char *const cs_software_figure_keys[]; /* "kernel_time", ...; NULL-terminated */
 
+/** Runs whose notes say so had a machine other than their hardware's usual one, or the same before it was
+ * changed. */
+struct cs_software_machine {
+    const char *notes;  /* text in the notes column */
+    const char *server; /* of the catalogue */
+};
+
 struct cs_software {
-    const char *name;                     /* "mindspeed-llm-1.0.rc2" */
-    const char *title;                    /* who publishes, for summaries */
-    const char *source;                   /* of the facts below */
-    const char *pattern;                  /* text in the source column that names it; "" matches everything */
-    bool flash;                           /* fused attention unless the run says otherwise */
-    bool fp32_gradients;                  /* fp16 runs sum gradients in fp32 (others always do) */
-    bool overlap_gradients;               /* reductions run beside backward, bucket by bucket */
-    int64_t aggregation_groups;           /* in so many buckets, see struct cs_training; 0 = of 64 MB */
-    bool scatter_messages;                /* between stages, see struct cs_training */
-    bool blocking_sends;                  /* likewise */
-    bool overlap_tensor_parallel;         /* sequence parallel, its communication fused with the products */
-    bool blocking_launches;               /* the host waits for each kernel (CUDA_LAUNCH_BLOCKING=1) */
-    bool graph_launches;                  /* the device launches the kernels of a whole graph by itself */
-    bool loss_fusion;                     /* cross-entropy in one kernel, see struct cs_training */
-    bool separate_casts;                  /* fp8: operands are cast by kernels of their own */
-    double gpt_dropout_frac;              /* of its GPT runs */
-    int64_t vocab;                        /* of runs that do not state one */
-    int64_t vocab_multiple;               /* a vocabulary is padded to this times mp */
+    const char *name;             /* "mindspeed-llm-1.0.rc2" */
+    const char *title;            /* who publishes, for summaries */
+    const char *source;           /* of the facts below */
+    const char *pattern;          /* text in the source column that names it; "" matches everything */
+    bool flash;                   /* fused attention unless the run says otherwise */
+    bool fp32_gradients;          /* fp16 runs sum gradients in fp32 (others always do) */
+    bool overlap_gradients;       /* reductions run beside backward, bucket by bucket */
+    int64_t aggregation_groups;   /* in so many buckets, see struct cs_training; 0 = of 64 MB */
+    bool scatter_messages;        /* between stages, see struct cs_training */
+    bool blocking_sends;          /* likewise */
+    bool serial_messages;         /* likewise */
+    bool overlap_tensor_parallel; /* sequence parallel, its communication fused with the products */
+    bool blocking_launches;       /* the host waits for each kernel (CUDA_LAUNCH_BLOCKING=1) */
+    bool graph_launches;          /* the device launches the kernels of a whole graph by itself */
+    bool loss_fusion;             /* cross-entropy in one kernel, see struct cs_training */
+    bool separate_casts;          /* fp8: operands are cast by kernels of their own */
+    bool separate_accumulation;   /* micro-batches' gradients are added up likewise */
+    double gpt_dropout_frac;      /* of its GPT runs */
+    int64_t vocab;                /* of runs that do not state one */
+    int64_t vocab_multiple;       /* a vocabulary is padded to this times mp */
+    int32_t n_machines;
+    struct cs_software_machine *machines;
     double figure[CS_N_SOFTWARE_FIGURES]; /* @unit ratios, the last one seconds */
     const char *figure_source[CS_N_SOFTWARE_FIGURES];
 };

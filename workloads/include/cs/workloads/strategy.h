@@ -58,8 +58,17 @@ struct cs_training {
     bool fused_glu; /* activation and product of a gated MLP; keeps its inputs alone for the backward pass */
     bool separate_experts; /* a rank's experts one after the other, each on its slice of the rows (Megatron-LM
                               without --moe-grouped-gemm), not in one grouped product */
-    bool blocking_sends;   /* a stage computes on when its message has arrived, not beside it (Megatron-LM
-                              without overlapped point-to-point communication) */
+    bool separate_accumulation; /* a micro-batch's gradients are added to the step's by kernels of their own
+                                   (PyTorch's autograd, Megatron-LM without gradient accumulation fusion), not
+                                   by the products that make them */
+    bool widened_gradients;     /* separate_accumulation: each gradient is cast to gradient_dtype before it is
+                                   added;     and a step's are reduced whole though every rank updates a shard of
+                                   the     weights     (zero 1; DeepSpeed's BF16 optimizer) */
+    bool blocking_sends;  /* a stage computes on when its message has arrived, not beside it (Megatron-LM
+                             without overlapped point-to-point communication) */
+    bool serial_messages; /* 1F1B: so does the stage that it goes to, and neighbours that both have one wait
+                             for the output first, then for the gradient (DeepSpeed's pipeline engine); with
+                             blocking_sends only */
 };
 
 enum cs_schedule {
