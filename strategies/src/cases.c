@@ -269,6 +269,7 @@ static void read_flags(struct reader *r)
     t->scatter_messages = software->scatter_messages;
     t->blocking_sends = software->blocking_sends;
     t->separate_casts = software->separate_casts;
+    t->softmax_multiple = (int32_t)software->softmax_multiple;
     if (says(r, "notes", "flags:")) { /* a program that fuses these by flag, and a source that lists flags */
         t->separate_norms = !says(r, "notes", "use-fused-rmsnorm");
         t->separate_rope = !says(r, "notes", "use-fused-rotary-pos-emb");

@@ -53,6 +53,7 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
                                           "blocking_launches",
                                           "graph_launches",
                                           "separate_casts",
+                                          "softmax_multiple",
                                           "gpt_dropout",
                                           "vocab",
                                           "vocab_multiple",
@@ -87,6 +88,7 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     CS_TRY(cs_yaml_opt_bool(map, "blocking_launches", &s->blocking_launches, err));
     CS_TRY(cs_yaml_opt_bool(map, "graph_launches", &s->graph_launches, err));
     CS_TRY(cs_yaml_opt_bool(map, "separate_casts", &s->separate_casts, err));
+    CS_TRY(cs_yaml_opt_int(map, "softmax_multiple", 0, 1024, &s->softmax_multiple, err));
     CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab", 1, 1 << 24, &s->vocab, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab_multiple", 1, 1 << 16, &s->vocab_multiple, err));
@@ -181,13 +183,14 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
                       "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
                       "    scatter_messages: %s\n    blocking_sends: %s\n    overlap_tensor_parallel: %s\n"
                       "    blocking_launches: %s\n    graph_launches: %s\n    separate_casts: %s\n    "
-                      "gpt_dropout: %g\n    vocab: "
+                      "softmax_multiple: %lld\n    gpt_dropout: %g\n    vocab: "
                       "%lld\n    vocab_multiple: "
                       "%lld\n    figures:\n",
                       word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients),
                       word(s->scatter_messages), word(s->blocking_sends), word(s->overlap_tensor_parallel),
                       word(s->blocking_launches), word(s->graph_launches), word(s->separate_casts),
-                      s->gpt_dropout_frac, (long long)s->vocab, (long long)s->vocab_multiple);
+                      (long long)s->softmax_multiple, s->gpt_dropout_frac, (long long)s->vocab,
+                      (long long)s->vocab_multiple);
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
             bool seconds = f == CS_SOFTWARE_STEP_OVERHEAD;
             (void)fprintf(stream, "      %s: {value: %.4g%s, source: ", cs_software_figure_keys[f],

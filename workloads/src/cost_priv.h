@@ -20,6 +20,7 @@ struct cs_costing {
     enum cs_dtype gradient_dtype;
     bool separate_casts; /* operands of products are cast to product_dtype by kernels of their own */
     bool separate_norms, separate_rope, separate_experts;
+    int32_t softmax_multiple;
     int32_t rows_gathered; /* ranks whose rows each part of an expert takes: mp where sp and mp cut them */
     double imbalance_frac; /* rows that a rank's experts get over those that its tokens are sent as; >= 1 */
     double causal_frac;    /* share of queries times keys that a fused kernel works on */

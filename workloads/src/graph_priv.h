@@ -67,7 +67,12 @@ enum cs_exchange { CS_EXCHANGE_NONE, CS_EXCHANGE_OUTPUT, CS_EXCHANGE_INPUT };
 
 #define CS_NODE_IO_MAX 6
 /** A pointwise operator that is a chain of elementary kernels where nothing fuses it. */
-enum cs_chain { CS_CHAIN_NONE, CS_CHAIN_NORM, CS_CHAIN_ROPE };
+enum cs_chain {
+    CS_CHAIN_NONE,
+    CS_CHAIN_NORM,
+    CS_CHAIN_ROPE,
+    CS_CHAIN_SOFTMAX /* of attention */
+};
 
 struct cs_node {
     const char *label;

@@ -39,6 +39,7 @@ struct cs_software {
     bool blocking_launches;               /* the host waits for each kernel (CUDA_LAUNCH_BLOCKING=1) */
     bool graph_launches;                  /* the device launches the kernels of a whole graph by itself */
     bool separate_casts;                  /* fp8: operands are cast by kernels of their own */
+    int64_t softmax_multiple;             /* see struct cs_training */
     double gpt_dropout_frac;              /* of its GPT runs */
     int64_t vocab;                        /* of runs that do not state one */
     int64_t vocab_multiple;               /* a vocabulary is padded to this times mp */

@@ -49,8 +49,10 @@ struct cs_training {
     bool fused_glu; /* activation and product of a gated MLP; keeps its inputs alone for the backward pass */
     bool separate_experts; /* a rank's experts one after the other, each on its slice of the rows (Megatron-LM
                               without --moe-grouped-gemm), not in one grouped product */
-    bool blocking_sends;   /* a stage computes on when its message has arrived, not beside it (Megatron-LM
-                              without overlapped point-to-point communication) */
+    int32_t softmax_multiple; /* attention without a fused core has its softmax in one kernel if micro_batch x
+                                 heads of a rank is a multiple of this, else as a chain; 0 = always in one */
+    bool blocking_sends;      /* a stage computes on when its message has arrived, not beside it (Megatron-LM
+                                 without overlapped point-to-point communication) */
 };
 
 enum cs_schedule {
