@@ -293,6 +293,7 @@ static void read_flags(struct reader *r)
     t->separate_loss = !software->loss_fusion;
     t->separate_accumulation = software->separate_accumulation;
     t->widened_gradients = says(r, "optimizer_shard", "BF16 optimizer");
+    t->softmax_multiple = (int32_t)software->softmax_multiple;
     if (says(r, "notes", "flags:")) { /* a program that fuses these by flag, and a source that lists flags */
         t->separate_norms = !says(r, "notes", "use-fused-rmsnorm");
         t->separate_rope = !says(r, "notes", "use-fused-rotary-pos-emb");

@@ -95,9 +95,16 @@ out:
 
 static cs_status check_keys(const struct cs_yaml_node *map, const char *name, struct cs_err *err)
 {
-    static const char *const others[] = {
-        "title",          "pattern",  "source", "gradient_aggregation_group", "gpt_dropout", "vocab",
-        "vocab_multiple", "machines", "figures"};
+    static const char *const others[] = {"title",
+                                         "pattern",
+                                         "source",
+                                         "gradient_aggregation_group",
+                                         "softmax_multiple",
+                                         "gpt_dropout",
+                                         "vocab",
+                                         "vocab_multiple",
+                                         "machines",
+                                         "figures"};
     const char *allowed[CS_COUNT(facts) + CS_COUNT(others) + 1] = {0};
     for (int32_t i = 0; i < CS_COUNT(facts); i++) {
         allowed[i] = facts[i].key;
@@ -134,6 +141,7 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     for (int32_t i = 0; i < CS_COUNT(facts); i++) {
         CS_TRY(cs_yaml_opt_bool(map, facts[i].key, fact_of(s, i), err));
     }
+    CS_TRY(cs_yaml_opt_int(map, "softmax_multiple", 0, 1024, &s->softmax_multiple, err));
     CS_TRY(cs_yaml_opt_int(map, "gradient_aggregation_group", 0, CS_AGGREGATION_GROUPS_MAX,
                            &s->aggregation_groups, err));
     CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
@@ -240,10 +248,11 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
                           *fact_of(&softwares->items[i], k) ? "true" : "false");
         }
         (void)fprintf(stream,
-                      "    gradient_aggregation_group: %lld\n    gpt_dropout: %g\n    vocab: %lld\n"
+                      "    gradient_aggregation_group: %lld\n    softmax_multiple: %lld\n    gpt_dropout: "
+                      "%g\n    vocab: %lld\n"
                       "    vocab_multiple: %lld\n",
-                      (long long)s->aggregation_groups, s->gpt_dropout_frac, (long long)s->vocab,
-                      (long long)s->vocab_multiple);
+                      (long long)s->aggregation_groups, (long long)s->softmax_multiple, s->gpt_dropout_frac,
+                      (long long)s->vocab, (long long)s->vocab_multiple);
         write_machines(s, stream);
         (void)fputs("    figures:\n", stream);
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {

@@ -524,6 +524,35 @@ START_TEST(test_aggregation_groups)
 }
 END_TEST
 
+START_TEST(test_softmax_chain)
+{
+    /* 32 heads cut by mp = 8, so 4 matrices a sequence: with 8 at once one kernel needs two sequences. One
+     * kernel reads and writes 2 bytes a score; the chain forward to fp32 6, * scale 8, mask 8, softmax 8, to
+     * bf16 6. */
+    int32_t n[3];
+    struct cs_model llama = workload_model("llama2-7b");
+    struct cs_training unfused = workload_training(&llama, 8, 1024);
+    unfused.flash_attention = false;
+    unfused.softmax_multiple = 8;
+    const double scores = 4.0 * 1024 * 1024 * 32;
+    struct cs_trace *one = workload_trace(&llama, &unfused, "mp=8");
+    struct cs_trace *two = workload_trace(&llama, &unfused, "mp=8,micro_batch=2");
+    ck_assert_double_eq_tol(traffic(one, "forward", "attention.softmax", &n[0]), 36 * scores, 1);
+    ck_assert_double_eq_tol(traffic(one, "backward", "attention.softmax", &n[1]), 40 * scores, 1);
+    ck_assert_double_eq_tol(traffic(two, "forward", "attention.softmax", &n[2]), 4 * 2 * scores, 1);
+    ck_assert_int_eq(n[0], 5 * 32);
+    ck_assert_int_eq(n[1], 5 * 32);
+    ck_assert_int_eq(n[2], 32);
+    cs_trace_free(one);
+    cs_trace_free(two);
+    unfused.softmax_multiple = 0; /* whatever there is */
+    one = workload_trace(&llama, &unfused, "mp=8");
+    ck_assert_double_eq_tol(traffic(one, "forward", "attention.softmax", &n[0]), 4 * scores, 1);
+    cs_trace_free(one);
+    cs_model_release(&llama);
+}
+END_TEST
+
 START_TEST(test_latent_rope)
 {
     /* Of latent attention 64 of a head's 192 elements are rotated, of keys one part for all heads: 2 bytes
@@ -628,6 +657,7 @@ static Suite *options_suite(void)
     tcase_add_test(c, test_chains);
     tcase_add_test(c, test_loss_chain);
     tcase_add_test(c, test_aggregation_groups);
+    tcase_add_test(c, test_softmax_chain);
     tcase_add_test(c, test_latent_rope);
     tcase_add_test(c, test_fused_glu);
     tcase_add_loop_test(c, test_separate_experts, 0, 2);

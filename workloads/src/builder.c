@@ -103,6 +103,7 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                             .separate_rope = training->separate_rope,
                             .separate_loss = training->separate_loss,
                             .separate_experts = training->separate_experts,
+                            .softmax_multiple = training->softmax_multiple,
                             .rows_gathered = strategy->expert_mp && strategy->sp ? strategy->mp : 1,
                             .imbalance_frac = cs__imbalance_frac(model, training, strategy),
                             .gradient_dtype = training->gradient_dtype};

@@ -266,14 +266,22 @@ static const struct chain loss_maximum_chain = {{5.0, 0.0}, {2, 0}};
 static const struct chain loss_sum_chain = {{10.0, 0.0}, {3, 0}};
 static const struct chain loss_chain = {{4.0, 7.0}, {1, 2}};
 
+/* To fp32 (6), * scale (8), mask (8), softmax (8), to the tensors' type (6): 36 bytes a score instead of 4;
+ * backward to fp32 (6), softmax (12), mask (8), * scale (8), to the tensors' type (6). */
+static const struct chain softmax_chain = {{9.0, 10.0}, {5, 5}};
+
 /* NULL = one kernel. */
-static const struct chain *chain_of(const struct cs_costing *costing, const struct cs_node *node)
+static const struct chain *chain_of(const struct cs_costing *costing, const struct cs_node *node,
+                                    int64_t n_matrices)
 {
     switch (node->chain) {
     case CS_CHAIN_NORM:
         return costing->separate_norms ? &norm_chain : NULL;
     case CS_CHAIN_ROPE:
         return costing->separate_rope ? &rope_chain : NULL;
+    case CS_CHAIN_SOFTMAX:
+        return costing->softmax_multiple > 1 && n_matrices % costing->softmax_multiple ? &softmax_chain
+                                                                                       : NULL;
     case CS_CHAIN_LOSS_MAXIMUM:
         return costing->separate_loss ? &loss_maximum_chain : NULL;
     case CS_CHAIN_LOSS_SUM:
@@ -286,10 +294,23 @@ static const struct chain *chain_of(const struct cs_costing *costing, const stru
     return NULL;
 }
 
-static void as_chain(const struct cs_costing *costing, const struct cs_node *node, enum cs_pass pass,
+/** Matrices of a tensor whose last two axes are a matrix. */
+static int64_t matrices_of(const struct cs_costing *costing, const struct cs_tensor *tensor,
+                           const struct cs_space *space)
+{
+    int64_t n = 1;
+    for (uint8_t i = 0; i + 2 < tensor->n_axes; i++) {
+        n *= cs__sharding_length(costing->sharding, tensor->axes[i], space->cut[tensor->axes[i]]);
+    }
+    return n;
+}
+
+static void as_chain(const struct cs_costing *costing, const struct cs_segment *segment,
+                     const struct cs_node *node, const struct cs_space *space, enum cs_pass pass,
                      double one_kernel_bytes, struct cs_op_cost *cost)
 {
-    const struct chain *chain = chain_of(costing, node);
+    const struct chain *chain =
+        chain_of(costing, node, matrices_of(costing, &segment->tensors[node->in[0]], space));
     if (chain) {
         double more = chain->traffic_ratio[pass != CS_PASS_FORWARD] - 1;
         cost->bytes = one_kernel_bytes * (1 + more * (1 - node->unchained_frac));
@@ -323,7 +344,8 @@ static struct cs_op_cost pointwise_cost(const struct cs_costing *costing, const 
         cost.bytes = (double)(out + in + par + list_bytes(costing, segment, node->save, node->n_save, space));
     }
     /* One kernel keeps what it reads anyway. */
-    as_chain(costing, node, pass, (double)(in + out + par + (pass == CS_PASS_FORWARD ? 0 : kept)), &cost);
+    as_chain(costing, segment, node, space, pass,
+             (double)(in + out + par + (pass == CS_PASS_FORWARD ? 0 : kept)), &cost);
     return cost;
 }
 

@@ -21,6 +21,7 @@ struct cs_costing {
     bool separate_casts; /* operands of products are cast to product_dtype by kernels of their own */
     bool separate_norms, separate_rope, separate_loss, separate_experts;
     bool separate_accumulation, widened_gradients;
+    int32_t softmax_multiple;
     int32_t rows_gathered; /* ranks whose rows each part of an expert takes: mp where sp and mp cut them */
     double imbalance_frac; /* rows that a rank's experts get over those that its tokens are sent as; >= 1 */
     double causal_frac;    /* share of queries times keys that a fused kernel works on */

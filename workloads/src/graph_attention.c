@@ -157,6 +157,7 @@ static uint8_t add_core(struct cs_build *b, const uint8_t qkv[3])
     cs__node_out(node, weights);
     cs__node_save(node, weights);
     node->selective = CS_SEL_DROP;
+    node->chain = CS_CHAIN_SOFTMAX;
 
     if (b->model->dropout_frac > 0) {
         uint8_t dropped = cs__segment_tensor(segment, "dropped attention weights", axes);

@@ -73,7 +73,8 @@ enum cs_chain {
     CS_CHAIN_ROPE,
     CS_CHAIN_LOSS_MAXIMUM,
     CS_CHAIN_LOSS_SUM,
-    CS_CHAIN_LOSS
+    CS_CHAIN_LOSS,
+    CS_CHAIN_SOFTMAX /* of attention */
 };
 
 struct cs_node {

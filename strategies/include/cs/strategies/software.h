@@ -50,6 +50,7 @@ struct cs_software {
     bool loss_fusion;             /* cross-entropy in one kernel, see struct cs_training */
     bool separate_casts;          /* fp8: operands are cast by kernels of their own */
     bool separate_accumulation;   /* micro-batches' gradients are added up likewise */
+    int64_t softmax_multiple;     /* see struct cs_training */
     double gpt_dropout_frac;      /* of its GPT runs */
     int64_t vocab;                /* of runs that do not state one */
     int64_t vocab_multiple;       /* a vocabulary is padded to this times mp */

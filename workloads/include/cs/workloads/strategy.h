@@ -62,10 +62,12 @@ struct cs_training {
                                    (PyTorch's autograd, Megatron-LM without gradient accumulation fusion), not
                                    by the products that make them */
     bool widened_gradients;     /* separate_accumulation: each gradient is cast to gradient_dtype before it is
-                                   added;     and a step's are reduced whole though every rank updates a shard of
-                                   the     weights     (zero 1; DeepSpeed's BF16 optimizer) */
-    bool blocking_sends;  /* a stage computes on when its message has arrived, not beside it (Megatron-LM
-                             without overlapped point-to-point communication) */
+                                   added, and a step's are reduced whole though every rank updates a shard of
+                                   the weights (zero 1; DeepSpeed's BF16 optimizer) */
+    int32_t softmax_multiple; /* attention without a fused core has its softmax in one kernel if micro_batch x
+                                 heads of a rank is a multiple of this, else as a chain; 0 = always in one */
+    bool blocking_sends;      /* a stage computes on when its message has arrived, not beside it (Megatron-LM
+                                 without overlapped point-to-point communication) */
     bool serial_messages; /* 1F1B: so does the stage that it goes to, and neighbours that both have one wait
                              for the output first, then for the gradient (DeepSpeed's pipeline engine); with
                              blocking_sends only */
