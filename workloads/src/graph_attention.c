@@ -153,6 +153,7 @@ static uint8_t add_core(struct cs_build *b, const uint8_t qkv[3])
     uint8_t weights = cs__segment_tensor(segment, "attention weights", axes);
     node = cs__build_pointwise(b, "attention.softmax", CS_OPKIND_SOFTMAX, SOFTMAX_FORWARD_FLOP,
                                SOFTMAX_BACKWARD_FLOP);
+    node->chain = CS_CHAIN_SCORES;
     cs__node_in(node, scores);
     cs__node_out(node, weights);
     cs__node_save(node, weights);
