@@ -38,6 +38,26 @@ out:
     return st;
 }
 
+static cs_status read_scripts(struct cs_softwares *list, struct cs_software *s,
+                              const struct cs_yaml_node *map, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (!map) {
+        goto out;
+    }
+    CS_TRY(cs_yaml_want(map, CS_YAML_MAP, "scripts", err));
+    struct cs_software_script *scripts = CS_ARENA_NEW(&list->arena, struct cs_software_script, map->n + 1);
+    for (; s->n_scripts < map->n; s->n_scripts++) {
+        const struct cs_yaml_node *flags = map->items[s->n_scripts];
+        CS_TRY(cs_yaml_want(flags, CS_YAML_SCALAR, map->keys[s->n_scripts]->text, err));
+        scripts[s->n_scripts].path = cs_arena_strdup(&list->arena, map->keys[s->n_scripts]->text);
+        scripts[s->n_scripts].flags = cs_arena_strdup(&list->arena, flags->text);
+    }
+    s->scripts = scripts;
+out:
+    return st;
+}
+
 static cs_status read_one(struct cs_softwares *list, struct cs_software *s, const char *name,
                           const struct cs_yaml_node *map, struct cs_err *err)
 {
@@ -53,6 +73,12 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
                                           "blocking_launches",
                                           "graph_launches",
                                           "separate_casts",
+                                          "separate_accumulation",
+                                          "separate_gate",
+                                          "scripted_gelu",
+                                          "tensor_bias",
+                                          "elementary_optimizer",
+                                          "scripts",
                                           "gpt_dropout",
                                           "vocab",
                                           "vocab_multiple",
@@ -87,6 +113,12 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     CS_TRY(cs_yaml_opt_bool(map, "blocking_launches", &s->blocking_launches, err));
     CS_TRY(cs_yaml_opt_bool(map, "graph_launches", &s->graph_launches, err));
     CS_TRY(cs_yaml_opt_bool(map, "separate_casts", &s->separate_casts, err));
+    CS_TRY(cs_yaml_opt_bool(map, "separate_accumulation", &s->separate_accumulation, err));
+    CS_TRY(cs_yaml_opt_bool(map, "separate_gate", &s->separate_gate, err));
+    CS_TRY(cs_yaml_opt_bool(map, "scripted_gelu", &s->scripted_gelu, err));
+    CS_TRY(cs_yaml_opt_bool(map, "tensor_bias", &s->tensor_bias, err));
+    CS_TRY(cs_yaml_opt_bool(map, "elementary_optimizer", &s->elementary_optimizer, err));
+    CS_TRY(read_scripts(list, s, cs_yaml_get(map, "scripts"), err));
     CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab", 1, 1 << 24, &s->vocab, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab_multiple", 1, 1 << 16, &s->vocab_multiple, err));
@@ -136,6 +168,16 @@ struct cs_software *cs_softwares_find(const struct cs_softwares *softwares, cons
     return &softwares->items[i];
 }
 
+const char *cs_software_flags(const struct cs_software *software, const char *source)
+{
+    for (int32_t i = 0; i < software->n_scripts; i++) {
+        if (strstr(source, software->scripts[i].path)) {
+            return software->scripts[i].flags;
+        }
+    }
+    return "";
+}
+
 static void write_quoted(const char *text, FILE *stream)
 {
     (void)fputc('"', stream);
@@ -181,13 +223,23 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
                       "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
                       "    scatter_messages: %s\n    blocking_sends: %s\n    overlap_tensor_parallel: %s\n"
                       "    blocking_launches: %s\n    graph_launches: %s\n    separate_casts: %s\n    "
-                      "gpt_dropout: %g\n    vocab: "
+                      "separate_accumulation: %s\n    separate_gate: %s\n    scripted_gelu: %s\n    "
+                      "tensor_bias: %s\n    elementary_optimizer: %s\n    gpt_dropout: %g\n    vocab: "
                       "%lld\n    vocab_multiple: "
-                      "%lld\n    figures:\n",
+                      "%lld\n",
                       word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients),
                       word(s->scatter_messages), word(s->blocking_sends), word(s->overlap_tensor_parallel),
                       word(s->blocking_launches), word(s->graph_launches), word(s->separate_casts),
-                      s->gpt_dropout_frac, (long long)s->vocab, (long long)s->vocab_multiple);
+                      word(s->separate_accumulation), word(s->separate_gate), word(s->scripted_gelu),
+                      word(s->tensor_bias), word(s->elementary_optimizer), s->gpt_dropout_frac,
+                      (long long)s->vocab, (long long)s->vocab_multiple);
+        (void)fputs(s->n_scripts > 0 ? "    scripts:\n" : "", stream);
+        for (int32_t k = 0; k < s->n_scripts; k++) {
+            (void)fprintf(stream, "      %s: ", s->scripts[k].path);
+            write_quoted(s->scripts[k].flags, stream);
+            (void)fputc('\n', stream);
+        }
+        (void)fputs("    figures:\n", stream);
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
             bool seconds = f == CS_SOFTWARE_STEP_OVERHEAD;
             (void)fprintf(stream, "      %s: {value: %.4g%s, source: ", cs_software_figure_keys[f],

@@ -25,24 +25,37 @@ enum cs_software_figure {
 };
 extern const char *const cs_software_figure_keys[]; /* "kernel_time", ...; NULL-terminated */
 
+/** Flags of a script that published runs name in their source. */
+struct cs_software_script {
+    const char *path;  /* "examples/bloom/pretrain_bloom_176b.sh" */
+    const char *flags; /* "position-embedding-type alibi, no-masked-softmax-fusion" */
+};
+
 struct cs_software {
-    const char *name;                     /* "mindspeed-llm-1.0.rc2" */
-    const char *title;                    /* who publishes, for summaries */
-    const char *source;                   /* of the facts below */
-    const char *pattern;                  /* text in the source column that names it; "" matches everything */
-    bool flash;                           /* fused attention unless the run says otherwise */
-    bool fp32_gradients;                  /* fp16 runs sum gradients in fp32 (others always do) */
-    bool overlap_gradients;               /* reductions run beside backward, bucket by bucket */
-    bool scatter_messages;                /* between stages, see struct cs_training */
-    bool blocking_sends;                  /* likewise */
-    bool overlap_tensor_parallel;         /* sequence parallel, its communication fused with the products */
-    bool blocking_launches;               /* the host waits for each kernel (CUDA_LAUNCH_BLOCKING=1) */
-    bool graph_launches;                  /* the device launches the kernels of a whole graph by itself */
-    bool separate_casts;                  /* fp8: operands are cast by kernels of their own */
-    double gpt_dropout_frac;              /* of its GPT runs */
-    int64_t vocab;                        /* of runs that do not state one */
-    int64_t vocab_multiple;               /* a vocabulary is padded to this times mp */
-    double figure[CS_N_SOFTWARE_FIGURES]; /* @unit ratios, the last one seconds */
+    const char *name;             /* "mindspeed-llm-1.0.rc2" */
+    const char *title;            /* who publishes, for summaries */
+    const char *source;           /* of the facts below */
+    const char *pattern;          /* text in the source column that names it; "" matches everything */
+    bool flash;                   /* fused attention unless the run says otherwise */
+    bool fp32_gradients;          /* fp16 runs sum gradients in fp32 (others always do) */
+    bool overlap_gradients;       /* reductions run beside backward, bucket by bucket */
+    bool scatter_messages;        /* between stages, see struct cs_training */
+    bool blocking_sends;          /* likewise */
+    bool overlap_tensor_parallel; /* sequence parallel, its communication fused with the products */
+    bool blocking_launches;       /* the host waits for each kernel (CUDA_LAUNCH_BLOCKING=1) */
+    bool graph_launches;          /* the device launches the kernels of a whole graph by itself */
+    bool separate_casts;          /* fp8: operands are cast by kernels of their own */
+    bool separate_accumulation;   /* gradients are added up by kernels of their own */
+    bool separate_gate;           /* gated MLPs have two first layers unless --mlp-layer-fusion */
+    bool scripted_gelu;           /* bias and GELU by elementary kernels unless --no-bias-gelu-fusion */
+    bool elementary_optimizer;    /* AdamW by elementary kernels unless a script names another */
+    bool tensor_bias;             /* position bias (ALiBi) as a tensor that kernels work on */
+    double gpt_dropout_frac;      /* of its GPT runs */
+    int64_t vocab;                /* of runs that do not state one */
+    int64_t vocab_multiple;       /* a vocabulary is padded to this times mp */
+    int32_t n_scripts;
+    const struct cs_software_script *scripts; /* what the scripts of runs say, as far as it matters */
+    double figure[CS_N_SOFTWARE_FIGURES];     /* @unit ratios, the last one seconds */
     const char *figure_source[CS_N_SOFTWARE_FIGURES];
 };
 
@@ -59,6 +72,8 @@ CS_MUST_CHECK cs_status cs_softwares_load(struct cs_softwares *softwares, const 
 void cs_softwares_release(struct cs_softwares *softwares);
 /** First entry whose pattern is in `source`. */
 struct cs_software *cs_softwares_find(const struct cs_softwares *softwares, const char *source);
+/** Flags of the script that `source` names; "" where it names none that is known. */
+const char *cs_software_flags(const struct cs_software *software, const char *source);
 /** Write a file that gives the same list when read again. The stream's errors are the caller's to check. */
 void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream);
 /** Change a chip to what it looks like under the software: all figures but those of links and of the step. */
