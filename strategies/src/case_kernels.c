@@ -75,7 +75,9 @@ void cs__case_kernels(struct cs_training *training, const struct cs_model *model
 {
     training->separate_casts = software->separate_casts;
     training->separate_accumulation = software->separate_accumulation;
-    training->separate_gate = software->separate_gate && !strstr(flags, "mlp-layer-fusion");
+    training->separate_gate =
+        software->separate_gate && !strstr(flags, "mlp-layer-fusion") &&
+        !strstr(flags, "no-add-gate"); /* one layer of twice the width, as Megatron-LM */
     training->separate_gelu = software->scripted_gelu && !strstr(flags, "no-bias-gelu-fusion");
     if (software->elementary_optimizer && !strstr(flags, "optimizer Fused")) {
         training->optimizer_traffic_bytes = ELEMENTARY_ADAM_BYTES;

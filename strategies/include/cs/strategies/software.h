@@ -46,7 +46,7 @@ struct cs_software {
     bool graph_launches;          /* the device launches the kernels of a whole graph by itself */
     bool separate_casts;          /* fp8: operands are cast by kernels of their own */
     bool separate_accumulation;   /* gradients are added up by kernels of their own */
-    bool separate_gate;           /* gated MLPs have two first layers unless --mlp-layer-fusion */
+    bool separate_gate;           /* gated MLPs have two first layers unless told otherwise */
     bool scripted_gelu;           /* bias and GELU by elementary kernels unless --no-bias-gelu-fusion */
     bool elementary_optimizer;    /* AdamW by elementary kernels unless a script names another */
     bool tensor_bias;             /* position bias (ALiBi) as a tensor that kernels work on */
