@@ -14,6 +14,9 @@ struct score_kernels {
 
 /* The position bias times beta, the product times 1 / sqrt(head size), their sum; backward the second. */
 static const struct score_kernels added_bias = {{4 + 4 + 6, 4}, {3, 1}};
+/* AscendSpeed repeats the bias for the sequences of the batch, or adds it to the mask, in each layer again.
+ */
+static const struct score_kernels repeated_bias = {{4, 0}, {1, 0}};
 /* The position bias times beta and times sqrt(head size), for a fused kernel that takes it as it comes. */
 static const struct score_kernels scaled_bias = {{4 + 4, 0}, {2, 0}};
 /* The larger of each score and the type's least number, and a softmax without mask: the maximum; its backward
@@ -56,6 +59,9 @@ static void count_score_kernels(struct cs_training *training, const struct cs_mo
     }
     if (bias) {
         add(training, &added_bias);
+    }
+    if (bias && strstr(flags, "repeated in each layer")) {
+        add(training, &repeated_bias);
     }
     if (bias && strstr(flags, "square-alibi-mask")) {
         add(training, &least_score);

@@ -89,8 +89,9 @@ END_TEST
 
 START_TEST(scripts_of_runs_say_which_kernels_they_have)
 {
-    /* Counted by hand in case_kernels.c's sources: a bias added to scores 14 and 4 bytes, clamped 4 and 22;
-     * softmax in fp32 by itself 25 and 27, the layer's number 8 and 8, dropout 4.25 and 4.125. */
+    /* Counted by hand in case_kernels.c's sources: a bias added to scores 14 and 4 bytes, clamped 4 and 22,
+     * made anew 4; softmax in fp32 by itself 25 and 27, the layer's number 8 and 8, dropout 4.25 and 4.125.
+     */
     static const struct {
         const char *id;
         double forward, backward;
@@ -100,7 +101,7 @@ START_TEST(scripts_of_runs_say_which_kernels_they_have)
                 {"r0006", 14 + 4.25, 4 + 4.125, false, true, true},
                 {"r0007", 14 + 25 + 8 + 4.25, 4 + 27 + 8 + 4.125, false, true, true},
                 {"r0044", 0, 0, false, false, true}, /* --no-bias-gelu-fusion */
-                {"r0110", 14 + 4, 4 + 22, false, false, true},
+                {"r0110", 14 + 4 + 4, 4 + 22, false, false, true},
                 {"r0120", 0, 0, true, false, true},
                 {"r0119", 0, 0, false, false, true}, /* --mlp-layer-fusion */
                 {"r0182", 0, 0, false, false, false}};
