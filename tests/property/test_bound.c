@@ -87,6 +87,11 @@ static void random_model(struct cs_model *model, struct cs_training *training)
         .routing_imbalance_frac = pick(3) ? 0 : 1.5,
         .scatter_messages = pick(2),
         .blocking_sends = pick(2),
+        .separate_gate = pick(2),
+        .separate_gelu = pick(2),
+        .separate_accumulation = pick(2),
+        .score_bytes = {8, 8},
+        .optimizer_traffic_bytes = 200.0 * pick(2),
     };
 }
 

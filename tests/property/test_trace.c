@@ -140,6 +140,11 @@ START_TEST(test_random)
         training.gradient_fp32_sync = cs_rng_below(&rng, 2) == 1;
         training.scatter_messages = cs_rng_below(&rng, 2) == 1;
         training.blocking_sends = cs_rng_below(&rng, 2) == 1;
+        training.separate_gate = cs_rng_below(&rng, 2) == 1;
+        training.separate_gelu = cs_rng_below(&rng, 2) == 1;
+        training.separate_accumulation = cs_rng_below(&rng, 2) == 1;
+        training.score_bytes[0] = training.score_bytes[1] = PICK(0, 8);
+        training.optimizer_traffic_bytes = PICK(0, 200);
         training.gradient_dtype = (enum cs_dtype)PICK(CS_DTYPE_FP32, CS_DTYPE_BF16);
         training.routing_imbalance_frac = PICK(0, 0, 0, 2);
         training.optimizer = (enum cs_optimizer)PICK(CS_OPT_ADAMW, CS_OPT_SGD, CS_OPT_MUON);
