@@ -88,6 +88,9 @@ void cs__case_kernels(struct cs_training *training, const struct cs_model *model
     if (software->elementary_optimizer && !strstr(flags, "optimizer Fused")) {
         training->optimizer_traffic_bytes = ELEMENTARY_ADAM_BYTES;
     }
+    training->separate_rope = software->separate_rope;
+    training->norm_casts = software->norm_casts;
+    training->separate_loss = software->separate_loss;
     if (strstr(notes, "flags:")) { /* a program that fuses these by flag, and a source that lists flags */
         training->separate_norms = !strstr(notes, "use-fused-rmsnorm");
         training->separate_rope = !strstr(notes, "use-fused-rotary-pos-emb");

@@ -77,6 +77,9 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
                                           "separate_gate",
                                           "scripted_gelu",
                                           "tensor_bias",
+                                          "separate_rope",
+                                          "norm_casts",
+                                          "separate_loss",
                                           "elementary_optimizer",
                                           "scripts",
                                           "gpt_dropout",
@@ -118,6 +121,9 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     CS_TRY(cs_yaml_opt_bool(map, "scripted_gelu", &s->scripted_gelu, err));
     CS_TRY(cs_yaml_opt_bool(map, "tensor_bias", &s->tensor_bias, err));
     CS_TRY(cs_yaml_opt_bool(map, "elementary_optimizer", &s->elementary_optimizer, err));
+    CS_TRY(cs_yaml_opt_bool(map, "separate_rope", &s->separate_rope, err));
+    CS_TRY(cs_yaml_opt_bool(map, "norm_casts", &s->norm_casts, err));
+    CS_TRY(cs_yaml_opt_bool(map, "separate_loss", &s->separate_loss, err));
     CS_TRY(read_scripts(list, s, cs_yaml_get(map, "scripts"), err));
     CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab", 1, 1 << 24, &s->vocab, err));
@@ -219,20 +225,22 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
         write_quoted(s->pattern, stream);
         (void)fputs("\n    source: ", stream);
         write_quoted(s->source, stream);
-        (void)fprintf(stream,
-                      "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
-                      "    scatter_messages: %s\n    blocking_sends: %s\n    overlap_tensor_parallel: %s\n"
-                      "    blocking_launches: %s\n    graph_launches: %s\n    separate_casts: %s\n    "
-                      "separate_accumulation: %s\n    separate_gate: %s\n    scripted_gelu: %s\n    "
-                      "tensor_bias: %s\n    elementary_optimizer: %s\n    gpt_dropout: %g\n    vocab: "
-                      "%lld\n    vocab_multiple: "
-                      "%lld\n",
-                      word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients),
-                      word(s->scatter_messages), word(s->blocking_sends), word(s->overlap_tensor_parallel),
-                      word(s->blocking_launches), word(s->graph_launches), word(s->separate_casts),
-                      word(s->separate_accumulation), word(s->separate_gate), word(s->scripted_gelu),
-                      word(s->tensor_bias), word(s->elementary_optimizer), s->gpt_dropout_frac,
-                      (long long)s->vocab, (long long)s->vocab_multiple);
+        (void)fprintf(
+            stream,
+            "\n    flash_attention: %s\n    fp32_gradients: %s\n    overlap_gradients: %s\n"
+            "    scatter_messages: %s\n    blocking_sends: %s\n    overlap_tensor_parallel: %s\n"
+            "    blocking_launches: %s\n    graph_launches: %s\n    separate_casts: %s\n    "
+            "separate_accumulation: %s\n    separate_gate: %s\n    scripted_gelu: %s\n    "
+            "tensor_bias: %s\n    separate_rope: %s\n    norm_casts: %s\n    separate_loss: %s\n    "
+            "elementary_optimizer: %s\n    gpt_dropout: %g\n    vocab: "
+            "%lld\n    vocab_multiple: "
+            "%lld\n",
+            word(s->flash), word(s->fp32_gradients), word(s->overlap_gradients), word(s->scatter_messages),
+            word(s->blocking_sends), word(s->overlap_tensor_parallel), word(s->blocking_launches),
+            word(s->graph_launches), word(s->separate_casts), word(s->separate_accumulation),
+            word(s->separate_gate), word(s->scripted_gelu), word(s->tensor_bias), word(s->separate_rope),
+            word(s->norm_casts), word(s->separate_loss), word(s->elementary_optimizer), s->gpt_dropout_frac,
+            (long long)s->vocab, (long long)s->vocab_multiple);
         (void)fputs(s->n_scripts > 0 ? "    scripts:\n" : "", stream);
         for (int32_t k = 0; k < s->n_scripts; k++) {
             (void)fprintf(stream, "      %s: ", s->scripts[k].path);

@@ -142,6 +142,7 @@ START_TEST(test_random)
         training.blocking_sends = cs_rng_below(&rng, 2) == 1;
         training.separate_gate = cs_rng_below(&rng, 2) == 1;
         training.separate_gelu = cs_rng_below(&rng, 2) == 1;
+        training.separate_loss = training.norm_casts = cs_rng_below(&rng, 2) == 1;
         training.separate_accumulation = cs_rng_below(&rng, 2) == 1;
         training.score_bytes[0] = training.score_bytes[1] = PICK(0, 8);
         training.optimizer_traffic_bytes = PICK(0, 200);

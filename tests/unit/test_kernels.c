@@ -89,6 +89,46 @@ START_TEST(test_separate_gelu)
 }
 END_TEST
 
+START_TEST(test_norm_casts)
+{
+    /* One kernel 4 bytes an element forward, 6 backward; in fp32 8 and 12, and casts of 6 on every way. */
+    int32_t n = 0;
+    struct cs_model llama = workload_model("llama2-7b");
+    struct cs_training training = workload_training(&llama, 8, 1024);
+    training.norm_casts = true;
+    struct cs_trace *trace = workload_trace(&llama, &training, "dp=2");
+    const double hidden = 1024.0 * 4096 * 32;
+    const double gains = 2.0 * 4096 * 32; /* read with each pass over the elements */
+    ck_assert_double_eq_tol(workload_traffic(trace, "forward", "ffn.norm", &n), 20 * hidden, 6 * gains);
+    ck_assert_int_eq(n, 3 * 32);
+    ck_assert_double_eq_tol(workload_traffic(trace, "backward", "ffn.norm", &n), 30 * hidden, 6 * gains);
+    ck_assert_int_eq(n, 4 * 32);
+    cs_trace_free(trace);
+    cs_model_release(&llama);
+}
+END_TEST
+
+START_TEST(test_separate_loss)
+{
+    /* To fp32 6, maximum 4; less it 8, exponential 8, sum 4; quotient 8; backward 8, and back to bf16 6: of
+     * the logits that a rank has. */
+    int32_t n = 0;
+    struct cs_model llama = workload_model("llama2-7b");
+    struct cs_training training = workload_training(&llama, 8, 1024);
+    training.separate_loss = true;
+    struct cs_trace *trace = workload_trace(&llama, &training, "mp=2");
+    const double logits = 1024.0 * 32000 / 2;
+    double forward = workload_traffic(trace, "forward", "loss.maximum", &n) +
+                     workload_traffic(trace, "forward", "loss.sum", &n) +
+                     workload_traffic(trace, "forward", "loss", &n);
+    ck_assert_double_eq_tol(forward, 38 * logits, 1);
+    ck_assert_double_eq_tol(workload_traffic(trace, "backward", "loss", &n), 14 * logits, 1);
+    ck_assert_int_eq(n, 2);
+    cs_trace_free(trace);
+    cs_model_release(&llama);
+}
+END_TEST
+
 START_TEST(test_score_kernels)
 {
     /* Beside the softmax forward and backward; before a fused kernel forward alone, of all queries and keys.
@@ -144,6 +184,8 @@ static Suite *kernels_suite(void)
     tcase_add_test(c, test_separate_accumulation);
     tcase_add_test(c, test_separate_gate);
     tcase_add_test(c, test_separate_gelu);
+    tcase_add_test(c, test_norm_casts);
+    tcase_add_test(c, test_separate_loss);
     tcase_add_loop_test(c, test_score_kernels, 0, 2);
     tcase_add_test(c, test_elementary_optimizer);
     suite_add_tcase(suite, c);

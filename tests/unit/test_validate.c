@@ -117,6 +117,10 @@ START_TEST(scripts_of_runs_say_which_kernels_they_have)
         ck_assert_int_eq(t->separate_accumulation, rows[i].sum);
     }
     ck_assert(case_of(&cases, "r0007")->strategy.keep_comm);
+    ck_assert(case_of(&cases, "r0001")->training.separate_loss &&
+              !case_of(&cases, "r0182")->training.separate_loss);
+    ck_assert(case_of(&cases, "r0182")->training.norm_casts &&
+              case_of(&cases, "r0182")->training.separate_rope);
     ck_assert_int_eq(case_of(&cases, "r0110")->model.position, CS_POS_ALIBI);
     /* The optimizer that a MindFormers configuration names. */
     ck_assert_double_eq_tol(case_of(&cases, "r0182")->training.optimizer_traffic_bytes, 204, 1e-9);

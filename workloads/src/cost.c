@@ -256,6 +256,9 @@ struct chain {
 /* x.float(), pow(2), mean, x * rsqrt, to the tensors' type, * gain: 36 bytes an element instead of 4, and
  * backward 84 instead of 6. */
 static const struct chain norm_chain = {{9.0, 14.0}, {8, 14}};
+/* To fp32 6, the norm 8, back 6; backward the gradient and the input to fp32 6 each, the norm's own 12, back
+ * 6 (MindFormers, LlamaRMSNorm, whose first cast is made again). */
+static const struct chain cast_norm = {{5.0, 5.0}, {3, 4}};
 /* x * cos + (cat(-x2, x1)) * sin: product, negation, concatenation, product, sum: 20 bytes instead of 4, and
  * as many backward; of queries and of keys. */
 static const struct chain rope_chain = {{5.0, 5.0}, {10, 10}};
@@ -268,6 +271,7 @@ static void as_chain(const struct cs_costing *costing, const struct cs_node *nod
                      double one_kernel_bytes, struct cs_op_cost *cost)
 {
     const struct chain *chain = node->chain == CS_CHAIN_NORM && costing->separate_norms  ? &norm_chain
+                                : node->chain == CS_CHAIN_NORM && costing->norm_casts    ? &cast_norm
                                 : node->chain == CS_CHAIN_ROPE && costing->separate_rope ? &rope_chain
                                 : node->chain == CS_CHAIN_GELU && costing->separate_gelu ? &gelu_chain
                                                                                          : NULL;
@@ -277,6 +281,12 @@ static void as_chain(const struct cs_costing *costing, const struct cs_node *nod
         cost->n_kernels = chain->n_kernels[pass != CS_PASS_FORWARD];
     }
 }
+
+/* Megatron-LM's loss over a cut vocabulary (megatron/core/tensor_parallel/cross_entropy.py), bytes a logit,
+ * by operator: logits to fp32 6 and their maximum 4; less the maximum 8, exponential 8, its sum 4; over the
+ * sum 8. Backward with the last: times the loss's gradient 8, back to the logits' type 6. */
+static const double loss_bytes[][2] = {{0, 0}, {6 + 4, 0}, {8 + 8 + 4, 0}, {8, 8 + 6}};
+static const int32_t loss_kernels[][2] = {{0, 0}, {2, 0}, {3, 0}, {1, 2}};
 
 static struct cs_op_cost pointwise_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                         const struct cs_node *node, const struct cs_space *space,
@@ -305,6 +315,10 @@ static struct cs_op_cost pointwise_cost(const struct cs_costing *costing, const 
     }
     /* One kernel keeps what it reads anyway. */
     as_chain(costing, node, pass, (double)(in + out + par + (pass == CS_PASS_FORWARD ? 0 : kept)), &cost);
+    if (node->loss_step > 0 && costing->separate_loss) {
+        cost.bytes = loss_bytes[node->loss_step][pass != CS_PASS_FORWARD] * (double)elements;
+        cost.n_kernels = loss_kernels[node->loss_step][pass != CS_PASS_FORWARD];
+    }
     if (node->chain == CS_CHAIN_SCORES && costing->score_bytes) {
         bool backward = pass != CS_PASS_FORWARD;
         cost.bytes += costing->score_bytes[backward] * (double)elements;

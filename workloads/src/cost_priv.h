@@ -19,7 +19,8 @@ struct cs_costing {
     enum cs_dtype product_dtype; /* of layers' products with parameters: fp8 when trained in it */
     enum cs_dtype gradient_dtype;
     bool separate_casts; /* operands of products are cast to product_dtype by kernels of their own */
-    bool separate_norms, separate_rope, separate_experts, separate_accumulation, separate_gelu;
+    bool separate_norms, separate_rope, separate_experts, separate_accumulation, separate_gelu, norm_casts,
+        separate_loss;
     const double *score_bytes; /* forward, backward; see struct cs_training */
     const int32_t *score_kernels;
     int32_t rows_gathered; /* ranks whose rows each part of an expert takes: mp where sp and mp cut them */

@@ -83,6 +83,7 @@ struct cs_node {
     bool replicated_experts;        /* the axis of experts is whole on every rank (router) */
     enum cs_exchange exchange;
     enum cs_chain chain;
+    uint8_t loss_step;     /* of the loss, from 1: which of its operators; 0 = none */
     double unchained_frac; /* share of the traffic that is not of the chain: what is only put beside */
     double forward_flop_per_elt, backward_flop_per_elt; /* POINTWISE: vector arithmetic per output element */
     enum cs_selective selective;

@@ -173,17 +173,20 @@ static void add_loss(struct cs_build *b, uint8_t logits)
         segment->tensors[t].no_grad = true;
     }
     struct cs_node *node = cs__build_pointwise(b, "loss.maximum", CS_OPKIND_SOFTMAX, 1.0, 0.0);
+    node->loss_step = 1;
     cs__node_in(node, logits);
     cs__node_out(node, maximum);
     node->no_backward = true;
 
     node = cs__build_pointwise(b, "loss.sum", CS_OPKIND_SOFTMAX, LOSS_FLOP, 0.0);
+    node->loss_step = 2;
     cs__node_in(node, logits);
     cs__node_in(node, maximum);
     cs__node_out(node, sums);
     node->no_backward = true;
 
     node = cs__build_pointwise(b, "loss", CS_OPKIND_SOFTMAX, LOSS_FLOP, LOSS_FLOP);
+    node->loss_step = 3;
     cs__node_in(node, logits);
     cs__node_in(node, sums);
     cs__node_out(node, loss);

@@ -49,6 +49,9 @@ struct cs_software {
     bool separate_gate;           /* gated MLPs have two first layers unless told otherwise */
     bool scripted_gelu;           /* bias and GELU by elementary kernels unless --no-bias-gelu-fusion */
     bool elementary_optimizer;    /* AdamW by elementary kernels unless a script names another */
+    bool separate_loss;           /* the loss by elementary kernels, in fp32 */
+    bool norm_casts;              /* RMSNorm in fp32 between kernels that cast */
+    bool separate_rope;           /* rotary embedding by elementary kernels */
     bool tensor_bias;             /* position bias (ALiBi) as a tensor that kernels work on */
     double gpt_dropout_frac;      /* of its GPT runs */
     int64_t vocab;                /* of runs that do not state one */

@@ -46,6 +46,8 @@ struct cs_training {
      * (workloads/src/cost.c). */
     bool separate_norms;
     bool separate_rope;
+    bool separate_loss; /* the loss of a language model by elementary kernels, on logits cast to fp32 */
+    bool norm_casts;    /* an RMSNorm in one kernel computes in fp32 and is cast to it and back by others */
     bool fused_glu; /* activation and product of a gated MLP; keeps its inputs alone for the backward pass */
     bool separate_experts; /* a rank's experts one after the other, each on its slice of the rows (Megatron-LM
                               without --moe-grouped-gemm), not in one grouped product */
