@@ -327,6 +327,10 @@ uint64_t cs_store_study_hash(const struct cs_study *study, const struct cs_run_o
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         hash = cs_hash_mix(hash, words[i]);
     }
+    if (t->separate_gate || t->separate_gelu || t->separate_accumulation) { /* as before for those without */
+        hash = cs_hash_mix(
+            hash, (uint64_t)(t->separate_gate | t->separate_gelu << 1 | t->separate_accumulation << 2));
+    }
     hash = cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
     hash = cs_hash_real(hash, t->host_bytes_per_s);
     hash = cs_hash_real(hash, t->bucket_bytes);

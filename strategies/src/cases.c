@@ -1,6 +1,7 @@
 /* Rows of published runs -> model, training, strategy. */
 #include "cs/strategies/cases.h"
 
+#include "cases_priv.h"
 #include "csv_priv.h"
 
 #include "cs/base/text.h"
@@ -146,6 +147,9 @@ static cs_status read_model(struct reader *r)
     if (mpt) {
         m->position = CS_POS_ALIBI;
     }
+    if (strstr(cs_software_flags(r->c->software, r->c->source), "position-embedding-type alibi")) {
+        m->position = CS_POS_ALIBI;
+    }
     m->dropout_frac = gated ? 0 : r->c->software->gpt_dropout_frac;
     if (m->vocab == 0) {
         m->vocab = r->c->software->vocab;
@@ -289,17 +293,9 @@ static void read_flags(struct reader *r)
     t->scatter_messages = software->scatter_messages;
     t->blocking_sends = software->blocking_sends;
     t->serial_messages = software->serial_messages;
-    t->separate_casts = software->separate_casts;
-    t->separate_loss = !software->loss_fusion;
-    t->separate_accumulation = software->separate_accumulation;
+    cs__case_kernels(t, &c->model, software, text(r, "notes"), cs_software_flags(software, c->source));
     t->widened_gradients = says(r, "optimizer_shard", "BF16 optimizer");
     t->softmax_multiple = (int32_t)software->softmax_multiple;
-    if (says(r, "notes", "flags:")) { /* a program that fuses these by flag, and a source that lists flags */
-        t->separate_norms = !says(r, "notes", "use-fused-rmsnorm");
-        t->separate_rope = !says(r, "notes", "use-fused-rotary-pos-emb");
-        t->fused_glu = says(r, "notes", "use-fused-swiglu");
-        t->separate_experts = !says(r, "notes", "moe-grouped-gemm");
-    }
     t->clip_gradient = true;
     t->optimizer = CS_OPT_ADAMW;
     bool fused = yes(r, "fused_tp_comm") || software->overlap_tensor_parallel;
@@ -308,6 +304,9 @@ static void read_flags(struct reader *r)
     c->strategy.expert_mp =
         c->model.n_experts > 0 && c->strategy.mp > 1 && !says(r, "notes", "moe-tp-extend-ep");
     c->strategy.cp_kind = says(r, "notes", "ulysses_cp") ? CS_CP_ULYSSES : CS_CP_RING;
+    c->strategy.keep_comm =
+        c->strategy.mp > 1 && c->strategy.recompute == CS_RECOMPUTE_FULL &&
+        strstr(cs_software_flags(software, c->source), "optimize-recomp-communication-level 2");
     const char *uneven = strstr(text(r, "notes"), "uneven stages ");
     if (uneven) {
         read_list(r, uneven + strlen("uneven stages "), &c->strategy.layers);
@@ -446,6 +445,10 @@ static cs_status read_row(struct reader *r)
     for (int32_t i = 0; i < c->software->n_machines; i++) {
         const struct cs_software_machine *machine = &c->software->machines[i];
         c->server = says(r, "notes", machine->notes) ? machine->server : c->server;
+    }
+    const char *limit = strstr(cs_software_flags(c->software, c->source), "max_device_memory ");
+    if (strcmp(c->hardware, "ascend-unstated") == 0 && limit && atof(strchr(limit, ' ')) < 32) {
+        c->server = "atlas-800-910a"; /* of the servers, the one whose chips have 32 GB */
     }
     c->n_devices = c->devices_per_node = 1;
     CS_TRY(whole32(r, "n_devices", &c->n_devices));

@@ -57,6 +57,12 @@ static const struct {
     {"cross_entropy_loss_fusion", offsetof(struct cs_software, loss_fusion)},
     {"separate_casts", offsetof(struct cs_software, separate_casts)},
     {"separate_accumulation", offsetof(struct cs_software, separate_accumulation)},
+    {"separate_gate", offsetof(struct cs_software, separate_gate)},
+    {"scripted_gelu", offsetof(struct cs_software, scripted_gelu)},
+    {"tensor_bias", offsetof(struct cs_software, tensor_bias)},
+    {"separate_rope", offsetof(struct cs_software, separate_rope)},
+    {"norm_casts", offsetof(struct cs_software, norm_casts)},
+    {"elementary_optimizer", offsetof(struct cs_software, elementary_optimizer)},
 };
 
 static bool *fact_of(struct cs_software *software, int32_t index)
@@ -93,6 +99,26 @@ out:
     return st;
 }
 
+static cs_status read_scripts(struct cs_softwares *list, struct cs_software *s,
+                              const struct cs_yaml_node *map, struct cs_err *err)
+{
+    cs_status st = CS_OK;
+    if (!map) {
+        goto out;
+    }
+    CS_TRY(cs_yaml_want(map, CS_YAML_MAP, "scripts", err));
+    struct cs_software_script *scripts = CS_ARENA_NEW(&list->arena, struct cs_software_script, map->n + 1);
+    for (; s->n_scripts < map->n; s->n_scripts++) {
+        const struct cs_yaml_node *flags = map->items[s->n_scripts];
+        CS_TRY(cs_yaml_want(flags, CS_YAML_SCALAR, map->keys[s->n_scripts]->text, err));
+        scripts[s->n_scripts].path = cs_arena_strdup(&list->arena, map->keys[s->n_scripts]->text);
+        scripts[s->n_scripts].flags = cs_arena_strdup(&list->arena, flags->text);
+    }
+    s->scripts = scripts;
+out:
+    return st;
+}
+
 static cs_status check_keys(const struct cs_yaml_node *map, const char *name, struct cs_err *err)
 {
     static const char *const others[] = {"title",
@@ -104,6 +130,7 @@ static cs_status check_keys(const struct cs_yaml_node *map, const char *name, st
                                          "vocab",
                                          "vocab_multiple",
                                          "machines",
+                                         "scripts",
                                          "figures"};
     const char *allowed[CS_COUNT(facts) + CS_COUNT(others) + 1] = {0};
     for (int32_t i = 0; i < CS_COUNT(facts); i++) {
@@ -147,6 +174,7 @@ static cs_status read_one(struct cs_softwares *list, struct cs_software *s, cons
     CS_TRY(cs_yaml_opt_real(map, "gpt_dropout", 0, 1, &s->gpt_dropout_frac, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab", 1, 1 << 24, &s->vocab, err));
     CS_TRY(cs_yaml_opt_int(map, "vocab_multiple", 1, 1 << 16, &s->vocab_multiple, err));
+    CS_TRY(read_scripts(list, s, cs_yaml_get(map, "scripts"), err));
     CS_TRY(read_machines(list, s, cs_yaml_get(map, "machines"), err));
     CS_TRY(cs_yaml_need(map, "figures", &figures, err));
     CS_TRY(read_figures(list, s, figures, err));
@@ -194,6 +222,16 @@ struct cs_software *cs_softwares_find(const struct cs_softwares *softwares, cons
     return &softwares->items[i];
 }
 
+const char *cs_software_flags(const struct cs_software *software, const char *source)
+{
+    for (int32_t i = 0; i < software->n_scripts; i++) {
+        if (strstr(source, software->scripts[i].path)) {
+            return software->scripts[i].flags;
+        }
+    }
+    return "";
+}
+
 static void write_quoted(const char *text, FILE *stream)
 {
     (void)fputc('"', stream);
@@ -204,6 +242,16 @@ static void write_quoted(const char *text, FILE *stream)
         (void)fputc(*c, stream);
     }
     (void)fputc('"', stream);
+}
+
+static void write_scripts(const struct cs_software *s, FILE *stream)
+{
+    (void)fputs(s->n_scripts > 0 ? "    scripts:\n" : "", stream);
+    for (int32_t k = 0; k < s->n_scripts; k++) {
+        (void)fprintf(stream, "      %s: ", s->scripts[k].path);
+        write_quoted(s->scripts[k].flags, stream);
+        (void)fputc('\n', stream);
+    }
 }
 
 static void write_machines(const struct cs_software *s, FILE *stream)
@@ -253,6 +301,7 @@ void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream)
                       "    vocab_multiple: %lld\n",
                       (long long)s->aggregation_groups, (long long)s->softmax_multiple, s->gpt_dropout_frac,
                       (long long)s->vocab, (long long)s->vocab_multiple);
+        write_scripts(s, stream);
         write_machines(s, stream);
         (void)fputs("    figures:\n", stream);
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {

@@ -52,7 +52,10 @@ static cs_status check_fused(const struct cs_study *study, const struct cs_yaml_
                  {"fused_rotary_pos_emb", t->separate_rope, m->image == 0 && m->position == CS_POS_ROPE,
                   "rotary embedding"},
                  {"fused_swiglu", t->fused_glu, m->image == 0 && is_gated, "gated MLP"},
-                 {"moe_grouped_gemm", t->separate_experts, m->n_experts > 0, "experts"}};
+                 {"moe_grouped_gemm", t->separate_experts, m->n_experts > 0, "experts"},
+                 {"mlp_layer_fusion", t->separate_gate, m->image == 0 && is_gated, "gated MLP"},
+                 {"bias_gelu_fusion", t->separate_gelu,
+                  m->image == 0 && m->activation == CS_ACT_GELU && m->linear_bias, "GELU behind a bias"}};
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         if (words[i].asked && !words[i].has) {
             const struct cs_yaml_node *node = cs_yaml_get(cs_yaml_get(root, "training"), words[i].key);
@@ -126,6 +129,9 @@ static cs_status read_training(struct cs_study *study, const struct cs_yaml_node
                                           "fused_rotary_pos_emb",
                                           "fused_swiglu",
                                           "moe_grouped_gemm",
+                                          "mlp_layer_fusion",
+                                          "bias_gelu_fusion",
+                                          "gradient_accumulation_fusion",
                                           NULL};
     cs_status st = CS_OK;
     const struct cs_yaml_node *block = NULL;
@@ -324,11 +330,20 @@ static cs_status read_fused(struct cs_training *training, const struct cs_yaml_n
     bool rope = !training->separate_rope;
     bool loss = !training->separate_loss;
     bool grouped = !training->separate_experts;
+    bool gate = !training->separate_gate;
+    bool gelu = !training->separate_gelu;
+    bool sum = !training->separate_accumulation;
     CS_TRY(cs_yaml_opt_bool(block, "fused_rmsnorm", &norms, err));
     CS_TRY(cs_yaml_opt_bool(block, "fused_rotary_pos_emb", &rope, err));
     CS_TRY(cs_yaml_opt_bool(block, "fused_swiglu", &training->fused_glu, err));
     CS_TRY(cs_yaml_opt_bool(block, "cross_entropy_loss_fusion", &loss, err));
     CS_TRY(cs_yaml_opt_bool(block, "moe_grouped_gemm", &grouped, err));
+    CS_TRY(cs_yaml_opt_bool(block, "mlp_layer_fusion", &gate, err));
+    CS_TRY(cs_yaml_opt_bool(block, "bias_gelu_fusion", &gelu, err));
+    CS_TRY(cs_yaml_opt_bool(block, "gradient_accumulation_fusion", &sum, err));
+    training->separate_gate = !gate;
+    training->separate_gelu = !gelu;
+    training->separate_accumulation = !sum;
     training->separate_experts = !grouped;
     training->separate_loss = !loss;
     training->separate_norms = !norms;

@@ -92,6 +92,11 @@ static void random_model(struct cs_model *model, struct cs_training *training)
         .serial_messages = pick(2),
         .separate_accumulation = pick(2),
         .widened_gradients = pick(2),
+        .separate_gate = pick(2),
+        .separate_gelu = pick(2),
+        .norm_casts = pick(2),
+        .score_bytes = {8, 8},
+        .optimizer_traffic_bytes = 200.0 * pick(2),
     };
 }
 

@@ -143,6 +143,11 @@ START_TEST(test_random)
         training.serial_messages = cs_rng_below(&rng, 2) == 1;
         training.separate_accumulation = cs_rng_below(&rng, 2) == 1;
         training.widened_gradients = cs_rng_below(&rng, 2) == 1;
+        training.separate_gate = cs_rng_below(&rng, 2) == 1;
+        training.separate_gelu = cs_rng_below(&rng, 2) == 1;
+        training.norm_casts = cs_rng_below(&rng, 2) == 1;
+        training.score_bytes[0] = training.score_bytes[1] = PICK(0, 8);
+        training.optimizer_traffic_bytes = PICK(0, 200);
         training.gradient_dtype = (enum cs_dtype)PICK(CS_DTYPE_FP32, CS_DTYPE_BF16);
         training.routing_imbalance_frac = PICK(0, 0, 0, 2);
         training.aggregation_groups = PICK(0, 0, 1, 4);

@@ -397,22 +397,6 @@ START_TEST(test_fp8_separate_casts)
 }
 END_TEST
 
-/* Memory traffic of the operators of a pass with this label, and the kernels they launch. */
-static double traffic(const struct cs_trace *trace, const char *pass, const char *label, int32_t *n_kernels)
-{
-    const struct cs_block *block = workload_block(trace, 0, pass);
-    double bytes = 0;
-    *n_kernels = 0;
-    for (int32_t i = 0; i < block->n_ops; i++) {
-        const struct cs_op *op = &block->ops[i];
-        if (op->type == CS_OP_COMPUTE && strcmp(trace->labels[op->label], label) == 0) {
-            bytes += trace->costs[op->cost].bytes;
-            *n_kernels += trace->costs[op->cost].n_kernels;
-        }
-    }
-    return bytes;
-}
-
 /* Tokens x hidden x layers of the LLaMA2 7B; elements that its gated MLPs have between their products. */
 #define LLAMA_HIDDEN (1024.0 * 4096 * 32)
 #define LLAMA_INNER (1024.0 * 11008 * 32)
@@ -430,13 +414,17 @@ START_TEST(test_chains)
     struct cs_trace *a = workload_trace(&llama, &fused, "dp=2");
     struct cs_trace *b = workload_trace(&llama, &chains, "dp=2");
     const double gains = 2.0 * 4096 * 32; /* read once, and with each pass over the elements */
-    ck_assert_double_eq_tol(traffic(a, "forward", "attention.norm", &n[0]), 4 * LLAMA_HIDDEN + gains, 1);
-    ck_assert_double_eq_tol(traffic(b, "forward", "attention.norm", &n[1]), 36 * LLAMA_HIDDEN + 9 * gains, 1);
-    ck_assert_double_eq_tol(traffic(b, "backward", "ffn.norm", &n[2]), 84 * LLAMA_HIDDEN + 14 * gains, 1);
+    ck_assert_double_eq_tol(workload_traffic(a, "forward", "attention.norm", &n[0]), 4 * LLAMA_HIDDEN + gains,
+                            1);
+    ck_assert_double_eq_tol(workload_traffic(b, "forward", "attention.norm", &n[1]),
+                            36 * LLAMA_HIDDEN + 9 * gains, 1);
+    ck_assert_double_eq_tol(workload_traffic(b, "backward", "ffn.norm", &n[2]),
+                            84 * LLAMA_HIDDEN + 14 * gains, 1);
     ck_assert_int_eq(n[0], 32);
     ck_assert_int_eq(n[1], 8 * 32);
-    ck_assert_double_eq_tol(traffic(a, "forward", "attention.rope", &n[0]), 2 * 4 * LLAMA_HIDDEN, 1);
-    ck_assert_double_eq_tol(traffic(b, "forward", "attention.rope", &n[1]), 2 * 20 * LLAMA_HIDDEN, 1);
+    ck_assert_double_eq_tol(workload_traffic(a, "forward", "attention.rope", &n[0]), 2 * 4 * LLAMA_HIDDEN, 1);
+    ck_assert_double_eq_tol(workload_traffic(b, "forward", "attention.rope", &n[1]), 2 * 20 * LLAMA_HIDDEN,
+                            1);
     /* Kept: the input in fp32 and what is multiplied by the gain, instead of the input. Two norms a layer,
      * and the last one. */
     struct cs_mem_peak peak[2];
@@ -462,10 +450,11 @@ START_TEST(test_loss_chain)
     struct cs_training chain = workload_training(&llama, 8, 1024);
     chain.separate_loss = true;
     struct cs_trace *trace = workload_trace(&llama, &chain, "dp=2");
-    double forward = traffic(trace, "forward", "loss.maximum", &n[0]) +
-                     traffic(trace, "forward", "loss.sum", &n[1]) + traffic(trace, "forward", "loss", &n[2]);
+    double forward = workload_traffic(trace, "forward", "loss.maximum", &n[0]) +
+                     workload_traffic(trace, "forward", "loss.sum", &n[1]) +
+                     workload_traffic(trace, "forward", "loss", &n[2]);
     ck_assert_double_eq_tol(forward / (38 * logits), 1, 1e-3); /* beside a few bytes a token */
-    ck_assert_double_eq_tol(traffic(trace, "backward", "loss", &n[3]) / (14 * logits), 1, 1e-3);
+    ck_assert_double_eq_tol(workload_traffic(trace, "backward", "loss", &n[3]) / (14 * logits), 1, 1e-3);
     ck_assert_int_eq(n[0] + n[1] + n[2], 6);
     ck_assert_int_eq(n[3], 2);
     cs_trace_free(trace);
@@ -537,9 +526,9 @@ START_TEST(test_softmax_chain)
     const double scores = 4.0 * 1024 * 1024 * 32;
     struct cs_trace *one = workload_trace(&llama, &unfused, "mp=8");
     struct cs_trace *two = workload_trace(&llama, &unfused, "mp=8,micro_batch=2");
-    ck_assert_double_eq_tol(traffic(one, "forward", "attention.softmax", &n[0]), 36 * scores, 1);
-    ck_assert_double_eq_tol(traffic(one, "backward", "attention.softmax", &n[1]), 40 * scores, 1);
-    ck_assert_double_eq_tol(traffic(two, "forward", "attention.softmax", &n[2]), 4 * 2 * scores, 1);
+    ck_assert_double_eq_tol(workload_traffic(one, "forward", "attention.softmax", &n[0]), 36 * scores, 1);
+    ck_assert_double_eq_tol(workload_traffic(one, "backward", "attention.softmax", &n[1]), 40 * scores, 1);
+    ck_assert_double_eq_tol(workload_traffic(two, "forward", "attention.softmax", &n[2]), 4 * 2 * scores, 1);
     ck_assert_int_eq(n[0], 5 * 32);
     ck_assert_int_eq(n[1], 5 * 32);
     ck_assert_int_eq(n[2], 32);
@@ -547,7 +536,7 @@ START_TEST(test_softmax_chain)
     cs_trace_free(two);
     unfused.softmax_multiple = 0; /* whatever there is */
     one = workload_trace(&llama, &unfused, "mp=8");
-    ck_assert_double_eq_tol(traffic(one, "forward", "attention.softmax", &n[0]), 4 * scores, 1);
+    ck_assert_double_eq_tol(workload_traffic(one, "forward", "attention.softmax", &n[0]), 4 * scores, 1);
     cs_trace_free(one);
     cs_model_release(&llama);
 }
@@ -564,7 +553,8 @@ START_TEST(test_latent_rope)
     chain.separate_rope = true;
     struct cs_trace *a = workload_trace(&deepseek, &fused, "dp=2");
     struct cs_trace *b = workload_trace(&deepseek, &chain, "dp=2");
-    double more = traffic(b, "forward", "attention.rope", &n) - traffic(a, "forward", "attention.rope", &n);
+    double more = workload_traffic(b, "forward", "attention.rope", &n) -
+                  workload_traffic(a, "forward", "attention.rope", &n);
     double layers = 62; /* one of them predicts the token behind */
     ck_assert_double_eq_tol(more / (4 * 4.0 * 512 * (128 + 1) * 64), layers, 1e-6);
     cs_trace_free(a);
@@ -589,11 +579,12 @@ START_TEST(test_fused_glu)
     double less = (double)(peak[0].by_category_bytes[CS_MEM_ACTIVATIONS] -
                            peak[1].by_category_bytes[CS_MEM_ACTIVATIONS]);
     ck_assert_double_eq_tol(less, 2 * LLAMA_INNER, 0.5);
-    ck_assert_double_eq_tol(traffic(a, "forward", "ffn.silu", &n), 4 * LLAMA_INNER, 1);
-    ck_assert_double_eq_tol(traffic(b, "forward", "ffn.silu", &n), 0, 1e-9);
+    ck_assert_double_eq_tol(workload_traffic(a, "forward", "ffn.silu", &n), 4 * LLAMA_INNER, 1);
+    ck_assert_double_eq_tol(workload_traffic(b, "forward", "ffn.silu", &n), 0, 1e-9);
     ck_assert_int_eq(n, 0);
-    ck_assert_double_eq_tol(traffic(b, "forward", "ffn.mul", &n), 6 * LLAMA_INNER, 1);
-    double backward = traffic(b, "backward", "ffn.mul", &n) + traffic(b, "backward", "ffn.silu", &n);
+    ck_assert_double_eq_tol(workload_traffic(b, "forward", "ffn.mul", &n), 6 * LLAMA_INNER, 1);
+    double backward =
+        workload_traffic(b, "backward", "ffn.mul", &n) + workload_traffic(b, "backward", "ffn.silu", &n);
     ck_assert_double_eq_tol(backward, 10 * LLAMA_INNER, 1); /* three read, two written */
     cs_trace_free(a);
     cs_trace_free(b);
@@ -624,12 +615,12 @@ START_TEST(test_separate_experts)
                   {"forward", "moe.combine", 1 + 2},
                   {"backward", "moe.combine", 8 * 2 + 2}};
     for (int32_t i = 0; i < CS_COUNT(wanted); i++) {
-        double more = traffic(b, wanted[i].pass, wanted[i].label, &n[1]) -
-                      traffic(a, wanted[i].pass, wanted[i].label, &n[0]);
+        double more = workload_traffic(b, wanted[i].pass, wanted[i].label, &n[1]) -
+                      workload_traffic(a, wanted[i].pass, wanted[i].label, &n[0]);
         ck_assert_double_eq_tol(more, wanted[i].passes * row_bytes, 1e-6 * row_bytes);
     }
-    (void)traffic(a, "forward", "moe.down", &n[0]);
-    (void)traffic(b, "forward", "moe.down", &n[1]);
+    (void)workload_traffic(a, "forward", "moe.down", &n[0]);
+    (void)workload_traffic(b, "forward", "moe.down", &n[1]);
     ck_assert_int_eq(n[0], 32);
     ck_assert_int_eq(n[1], 8 * 32);
     cs_trace_free(a);

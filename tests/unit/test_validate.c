@@ -93,6 +93,53 @@ START_TEST(published_rows_become_cases)
 }
 END_TEST
 
+START_TEST(scripts_of_runs_say_which_kernels_they_have)
+{
+    /* Counted by hand in case_kernels.c's sources: a bias added to scores 14 and 4 bytes, clamped 4 and 22,
+     * made anew 4; softmax in fp32 by itself 25 and 27, the layer's number 8 and 8, dropout 4.25 and 4.125.
+     */
+    static const struct {
+        const char *id;
+        double forward, backward;
+        bool gate, gelu, sum;
+    } rows[] = {{"r0001", 0, 0, false, true, true}, /* rotary embedding, fused attention */
+                {"r0005", 8, 0, false, true, true}, /* ALiBi with fused attention */
+                {"r0006", 14 + 4.25, 4 + 4.125, false, true, true},
+                {"r0007", 14 + 25 + 8 + 4.25, 4 + 27 + 8 + 4.125, false, true, true},
+                {"r0044", 0, 0, false, false, true}, /* --no-bias-gelu-fusion */
+                {"r0110", 14 + 4 + 4, 4 + 22, false, false, true},
+                {"r0120", 0, 0, true, false, true},
+                {"r0119", 0, 0, false, false, true}, /* --mlp-layer-fusion */
+                {"r0182", 0, 0, false, false, false}};
+    struct cs_err err = {0};
+    struct cs_cases cases = {0};
+    ck_assert_ok(cs_cases_load(&cases, RUNS, &softwares, &err), &err);
+    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
+        const struct cs_training *t = &case_of(&cases, rows[i].id)->training;
+        ck_assert_double_eq_tol(t->score_bytes[0], rows[i].forward, 1e-9);
+        ck_assert_double_eq_tol(t->score_bytes[1], rows[i].backward, 1e-9);
+        ck_assert_int_eq(t->separate_gate, rows[i].gate);
+        ck_assert_int_eq(t->separate_gelu, rows[i].gelu);
+        ck_assert_int_eq(t->separate_accumulation, rows[i].sum);
+    }
+    ck_assert(case_of(&cases, "r0007")->strategy.keep_comm);
+    ck_assert(case_of(&cases, "r0001")->training.separate_loss);
+    ck_assert(!case_of(&cases, "r1860")->training.separate_loss); /* llm-foundry's is fused */
+    ck_assert(case_of(&cases, "r0182")->training.norm_casts &&
+              case_of(&cases, "r0182")->training.separate_rope);
+    ck_assert_int_eq(case_of(&cases, "r0110")->model.position, CS_POS_ALIBI);
+    /* The optimizer that a MindFormers configuration names. */
+    ck_assert_double_eq_tol(case_of(&cases, "r0182")->training.optimizer_traffic_bytes, 204, 1e-9);
+    ck_assert_double_eq_tol(case_of(&cases, "r0181")->training.optimizer_traffic_bytes, 0, 1e-9);
+    ck_assert_double_eq_tol(case_of(&cases, "r0001")->training.optimizer_traffic_bytes, 0, 1e-9);
+    /* A configuration that asks for 31 GB of a device is of the one that has 32; others of that source not.
+     */
+    ck_assert_str_eq(case_of(&cases, "r0142")->server, "atlas-800-910a");
+    ck_assert_str_eq(case_of(&cases, "r0153")->server, "atlas-800t-a2");
+    cs_cases_release(&cases);
+}
+END_TEST
+
 START_TEST(rows_that_cannot_run_say_why)
 {
     struct cs_err err = {0};
@@ -267,6 +314,11 @@ START_TEST(software_is_written_as_it_is_read)
         for (int32_t k = 0; k < again.items[i].n_machines; k++) {
             ck_assert_str_eq(again.items[i].machines[k].notes, softwares.items[i].machines[k].notes);
             ck_assert_str_eq(again.items[i].machines[k].server, softwares.items[i].machines[k].server);
+        }
+        ck_assert_int_eq(again.items[i].n_scripts, softwares.items[i].n_scripts);
+        for (int32_t k = 0; k < again.items[i].n_scripts; k++) {
+            ck_assert_str_eq(cs_software_flags(&again.items[i], softwares.items[i].scripts[k].path),
+                             softwares.items[i].scripts[k].flags);
         }
         for (int32_t f = 0; f < CS_N_SOFTWARE_FIGURES; f++) {
             ck_assert_double_eq_tol(again.items[i].figure[f], softwares.items[i].figure[f],
@@ -563,6 +615,7 @@ static Suite *suite(void)
     TCase *tcase = tcase_create("cases");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, published_rows_become_cases);
+    tcase_add_test(tcase, scripts_of_runs_say_which_kernels_they_have);
     tcase_add_test(tcase, rows_that_cannot_run_say_why);
     tcase_add_test(tcase, doubts_belong_to_cases);
     tcase_add_loop_test(tcase, bad_files_are_refused_at_their_line, 0, CS_COUNT(bad));

@@ -142,3 +142,19 @@ int32_t workload_count(const struct cs_trace *trace, const struct cs_block *bloc
     }
     return n;
 }
+
+double workload_traffic(const struct cs_trace *trace, const char *pass, const char *label, int32_t *n_kernels)
+{
+    const struct cs_block *block = workload_block(trace, 0, pass);
+    double bytes = 0;
+    *n_kernels = 0;
+    ck_assert_ptr_nonnull(block);
+    for (int32_t i = 0; block && i < block->n_ops; i++) {
+        const struct cs_op *op = &block->ops[i];
+        if (op->type == CS_OP_COMPUTE && strcmp(trace->labels[op->label], label) == 0) {
+            bytes += trace->costs[op->cost].bytes;
+            *n_kernels += trace->costs[op->cost].n_kernels;
+        }
+    }
+    return bytes;
+}

@@ -34,4 +34,9 @@ struct workload_filter {
 int32_t workload_count(const struct cs_trace *trace, const struct cs_block *block,
                        struct workload_filter filter, int64_t *bytes);
 
+/** Memory traffic of the operators of a pass with this label, on the first rank, and the kernels they launch.
+ */
+double workload_traffic(const struct cs_trace *trace, const char *pass, const char *label,
+                        int32_t *n_kernels);
+
 #endif

@@ -86,10 +86,10 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
     fill_minus_one(builder->event_index, CS_N_EVENTS);
     fill_minus_one(builder->lane_stream, CS_N_LANES);
     (void)cs__builder_stream(builder, CS_LANE_COMPUTE);
-    cs__graph_build(
-        &builder->graph, &builder->trace->arena, model, (int64_t)strategy->micro_batch * strategy->dp,
-        training->seq_length,
-        (struct cs_graph_fused){training->flash_attention, training->fused_glu, training->separate_norms});
+    cs__graph_build(&builder->graph, &builder->trace->arena, model,
+                    (int64_t)strategy->micro_batch * strategy->dp, training->seq_length,
+                    (struct cs_graph_fused){training->flash_attention, training->fused_glu,
+                                            training->separate_norms, training->separate_gate});
     cs__pipeline_init(&builder->pipeline, strategy, cs_strategy_micro_batches(strategy, training));
     cs__sharding_init(&builder->sharding, &builder->graph, strategy);
     builder->costing =
@@ -104,6 +104,10 @@ void cs__builder_init(struct cs_builder *builder, const struct cs_model *model,
                             .separate_loss = training->separate_loss,
                             .separate_experts = training->separate_experts,
                             .softmax_multiple = training->softmax_multiple,
+                            .separate_gelu = training->separate_gelu,
+                            .norm_casts = training->norm_casts,
+                            .score_bytes = training->score_bytes,
+                            .score_kernels = training->score_kernels,
                             .rows_gathered = strategy->expert_mp && strategy->sp ? strategy->mp : 1,
                             .imbalance_frac = cs__imbalance_frac(model, training, strategy),
                             .gradient_dtype = training->gradient_dtype};

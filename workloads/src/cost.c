@@ -256,6 +256,9 @@ struct chain {
 /* x.float(), pow(2), mean, x * rsqrt, to the tensors' type, * gain: 36 bytes an element instead of 4, and
  * backward 84 instead of 6. */
 static const struct chain norm_chain = {{9.0, 14.0}, {8, 14}};
+/* To fp32 6, the norm 8, back 6; backward the gradient and the input to fp32 6 each, the norm's own 12, back
+ * 6 (MindFormers, LlamaRMSNorm, whose first cast is made again). */
+static const struct chain cast_norm = {{5.0, 5.0}, {3, 4}};
 /* x * cos + (cat(-x2, x1)) * sin: product, negation, concatenation, product, sum: 20 bytes instead of 4, and
  * as many backward; of queries and of keys. */
 static const struct chain rope_chain = {{5.0, 5.0}, {10, 10}};
@@ -270,15 +273,21 @@ static const struct chain loss_chain = {{4.0, 7.0}, {1, 2}};
  * backward to fp32 (6), softmax (12), mask (8), * scale (8), to the tensors' type (6). */
 static const struct chain softmax_chain = {{9.0, 10.0}, {5, 5}};
 
+/* bias + x, the tanh form of GELU and its derivative as TorchScript has it, one kernel each operation: 46
+ * bytes an element instead of 4, and backward 92 instead of 6. */
+static const struct chain gelu_chain = {{46.0 / 4, 92.0 / 6}, {10, 19}};
+
 /* NULL = one kernel. */
 static const struct chain *chain_of(const struct cs_costing *costing, const struct cs_node *node,
                                     int64_t n_matrices)
 {
     switch (node->chain) {
     case CS_CHAIN_NORM:
-        return costing->separate_norms ? &norm_chain : NULL;
+        return costing->separate_norms ? &norm_chain : costing->norm_casts ? &cast_norm : NULL;
     case CS_CHAIN_ROPE:
         return costing->separate_rope ? &rope_chain : NULL;
+    case CS_CHAIN_GELU:
+        return costing->separate_gelu ? &gelu_chain : NULL;
     case CS_CHAIN_SOFTMAX:
         return costing->softmax_multiple > 1 && n_matrices % costing->softmax_multiple ? &softmax_chain
                                                                                        : NULL;
@@ -325,7 +334,7 @@ static struct cs_op_cost pointwise_cost(const struct cs_costing *costing, const 
     int64_t in = list_bytes(costing, segment, node->in, node->n_in, space);
     int64_t out = list_bytes(costing, segment, node->out, node->n_out, space);
     int64_t par = list_bytes(costing, segment, node->par, node->n_par, space);
-    int64_t kept = node->chain == CS_CHAIN_NORM ? in : 0;
+    int64_t kept = node->chain == CS_CHAIN_NORM || node->chain == CS_CHAIN_GELU ? in : 0;
     struct cs_op_cost cost = {.kind = node->kind, .dtype = costing->dtype, .batch = 1, .n_kernels = 1};
     int64_t elements = 0;
     for (uint8_t i = 0; i < node->n_in + node->n_out; i++) {
@@ -346,6 +355,11 @@ static struct cs_op_cost pointwise_cost(const struct cs_costing *costing, const 
     /* One kernel keeps what it reads anyway. */
     as_chain(costing, segment, node, space, pass,
              (double)(in + out + par + (pass == CS_PASS_FORWARD ? 0 : kept)), &cost);
+    if (node->chain == CS_CHAIN_SOFTMAX && costing->score_bytes) {
+        bool backward = pass != CS_PASS_FORWARD;
+        cost.bytes += costing->score_bytes[backward] * (double)elements;
+        cost.n_kernels += costing->score_kernels[backward];
+    }
     return cost;
 }
 
@@ -434,6 +448,19 @@ struct cs_op_cost cs__cast_cost(const struct cs_costing *costing, const struct c
                                .n_kernels = 1,
                                .flop = 2 * (double)elements, /* the largest so far, and the scaling */
                                .bytes = (double)elements * (double)bytes};
+}
+
+struct cs_op_cost cs__score_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                 const struct cs_node *node, const struct cs_space *space)
+{
+    struct product p = attention_shape(costing, segment, node, space);
+    double scores = (double)p.batch * (double)p.m * (double)p.n;
+    return (struct cs_op_cost){.kind = CS_OPKIND_ELEMENTWISE,
+                               .dtype = costing->dtype,
+                               .batch = 1,
+                               .n_kernels = costing->score_kernels[0],
+                               .flop = scores,
+                               .bytes = scores * costing->score_bytes[0]};
 }
 
 struct cs_op_cost cs__accumulation_cost(const struct cs_costing *costing, const struct cs_segment *segment,

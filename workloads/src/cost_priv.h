@@ -20,8 +20,10 @@ struct cs_costing {
     enum cs_dtype gradient_dtype;
     bool separate_casts; /* operands of products are cast to product_dtype by kernels of their own */
     bool separate_norms, separate_rope, separate_loss, separate_experts;
-    bool separate_accumulation, widened_gradients;
+    bool separate_accumulation, widened_gradients, separate_gelu, norm_casts;
     int32_t softmax_multiple;
+    const double *score_bytes; /* forward, backward; see struct cs_training */
+    const int32_t *score_kernels;
     int32_t rows_gathered; /* ranks whose rows each part of an expert takes: mp where sp and mp cut them */
     double imbalance_frac; /* rows that a rank's experts get over those that its tokens are sent as; >= 1 */
     double causal_frac;    /* share of queries times keys that a fused kernel works on */
@@ -51,6 +53,11 @@ bool cs__node_casts(const struct cs_costing *costing, const struct cs_segment *s
  *  one order of operands). Weights are left out: they are cast once a step where their casts are kept. */
 struct cs_op_cost cs__cast_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                 const struct cs_node *node, const struct cs_space *space, enum cs_pass pass);
+
+/** What works on the scores before a fused attention kernel, see struct cs_training; queries times keys in
+ *  full, whatever the kernel skips. */
+struct cs_op_cost cs__score_cost(const struct cs_costing *costing, const struct cs_segment *segment,
+                                 const struct cs_node *node, const struct cs_space *space);
 
 /** Rows of `n_ranks` ranks are put in the order of their experts, or back: whole chunks are read and written.
  */

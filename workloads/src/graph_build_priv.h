@@ -26,6 +26,7 @@ struct cs_build {
     bool flash;
     bool fused_glu;
     bool norms_separate;
+    bool gate_separate;
     struct cs_segment *segment;
     int8_t batch, seq, keys, hidden, heads, kv_heads, head_dim, v_dim, ffn, vocab, position, lane, pair;
     int8_t token_types, hidden_out;

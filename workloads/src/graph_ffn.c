@@ -6,6 +6,7 @@ struct gated {
     const int8_t *inner;  /* axes of what is between the two products */
     const int8_t *weight; /* axes of the first product's parameters */
     int8_t width;         /* of the inner axis; for its bias */
+    bool apart;           /* two products, not one of twice the width */
     const char *gate_up, *silu, *gelu, *mul;
 };
 
@@ -38,6 +39,10 @@ static uint8_t add_gated(struct cs_build *b, uint8_t x, const struct gated *g)
     struct cs_node *node = cs__build_matmul(b, g->gate_up, x);
     uint8_t half[2];
     for (int i = 0; i < 2; i++) {
+        if (i == 1 && g->apart) {
+            node = cs__build_matmul(b, g->gate_up, x);
+            node->apart = true;
+        }
         half[i] = cs__segment_tensor(segment, i == 0 ? "gate" : "up", g->inner);
         cs__node_par(node, cs__segment_param(segment, "weight", g->weight));
         if (b->model->linear_bias) {
@@ -84,6 +89,8 @@ static uint8_t add_plain(struct cs_build *b, uint8_t x)
     uint8_t activated = ffn_tensor(b, "activated");
     node = cs__build_pointwise(b, labels[b->model->activation], CS_OPKIND_ELEMENTWISE,
                                ACTIVATION_FORWARD_FLOP, ACTIVATION_BACKWARD_FLOP);
+    node->chain =
+        b->model->activation == CS_ACT_GELU && b->model->linear_bias ? CS_CHAIN_GELU : CS_CHAIN_NONE;
     cs__node_in(node, inner);
     cs__node_out(node, activated);
     cs__node_save(node, inner);
@@ -106,6 +113,7 @@ static uint8_t add_dense(struct cs_build *b, uint8_t x, int8_t width)
     const struct gated gated = {.inner = CS_AXES(b->batch, b->seq, width),
                                 .weight = CS_AXES(b->hidden, width),
                                 .width = width,
+                                .apart = b->gate_separate,
                                 .gate_up = "ffn.gate_up",
                                 .silu = "ffn.silu",
                                 .gelu = "ffn.gelu",

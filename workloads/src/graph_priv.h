@@ -71,6 +71,7 @@ enum cs_chain {
     CS_CHAIN_NONE,
     CS_CHAIN_NORM,
     CS_CHAIN_ROPE,
+    CS_CHAIN_GELU,
     CS_CHAIN_LOSS_MAXIMUM,
     CS_CHAIN_LOSS_SUM,
     CS_CHAIN_LOSS,
@@ -94,6 +95,7 @@ struct cs_node {
     double unchained_frac; /* share of the traffic that is not of the chain: what is only put beside */
     double forward_flop_per_elt, backward_flop_per_elt; /* POINTWISE: vector arithmetic per output element */
     enum cs_selective selective;
+    bool apart;       /* gathers its input and reduces its gradient though another node does too */
     bool no_backward; /* nothing to do and nothing to pass on */
 };
 
@@ -151,6 +153,7 @@ struct cs_graph_fused {
     bool attention;
     bool glu;            /* activation and product of a gated MLP */
     bool norms_separate; /* not one: a norm keeps its input in fp32 and what it multiplies by its gain */
+    bool gate_separate;  /* two products of a gated MLP, not one of twice the width */
 };
 
 /** Build the graph of a model for `batch` sequences of `seq_length` tokens (global sizes: what all

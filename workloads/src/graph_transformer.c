@@ -294,7 +294,8 @@ void cs__graph_build(struct cs_graph *graph, struct cs_arena *arena, const struc
                          .model = model,
                          .flash = fused.attention,
                          .fused_glu = fused.glu,
-                         .norms_separate = fused.norms_separate};
+                         .norms_separate = fused.norms_separate,
+                         .gate_separate = fused.gate_separate};
     b.batch = (int8_t)cs__graph_axis(graph, "batch", batch, CS_AXIS_BATCH);
     b.seq = (int8_t)cs__graph_axis(graph, "sequence", seq_length, CS_AXIS_SEQ);
     b.keys = (int8_t)cs__graph_axis(graph, "keys", seq_length, CS_AXIS_PLAIN);

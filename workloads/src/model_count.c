@@ -20,7 +20,7 @@ static void whole_init(struct whole *whole, const struct cs_model *model, int64_
     even.capacity_factor = 0;
     /* Flash attention off: the score products are then nodes like any other. */
     cs__graph_build(&whole->graph, &whole->arena, &even, 1, seq_length,
-                    (struct cs_graph_fused){false, false, false});
+                    (struct cs_graph_fused){false, false, false, false});
     cs__sharding_init(&whole->sharding, &whole->graph, &undivided);
     whole->costing = (struct cs_costing){.sharding = &whole->sharding,
                                          .dtype = CS_DTYPE_BF16,

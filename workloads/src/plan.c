@@ -120,6 +120,10 @@ static void emit_node_forward(struct cs_planner *p, struct cs_oplist *list, int3
     if (cs__node_casts(&p->builder->costing, p->segment, node)) {
         emit_cast(p, list, i, phase, CS_PASS_FORWARD);
     }
+    if (node->work == CS_WORK_FLASH && p->builder->costing.score_bytes[0] > 0) {
+        cs__emit_compute(p->builder, list, phase, "attention.bias",
+                         cs__score_cost(&p->builder->costing, p->segment, node, &p->space[i]));
+    }
     cs__emit_compute(p->builder, list, phase, node->label,
                      cs__node_cost(&p->builder->costing, p->segment, node, &p->space[i], CS_PASS_FORWARD));
     if (node->exchange == CS_EXCHANGE_OUTPUT) {
@@ -142,9 +146,10 @@ static void emit_forward(struct cs_planner *p, struct cs_oplist *list, int32_t f
             struct cs_layout want = cs__space_input(&p->space[i], tensor);
             const struct cs_layout *from =
                 p->producer[t] >= first ? &p->produced[t] : cs__planner_kept_as(p, t, &want);
-            bool have = p->producer[t] < 0 && t != segment->in; /* indices: every rank reads what it needs */
+            bool have = p->producer[t] < 0 && t != segment->in &&
+                        !node->apart; /* indices: every rank reads what it needs */
             for (uint8_t h = 0; h < hand.n[t]; h++) {
-                have |= cs__layout_equal(&hand.layout[t][h], &want, tensor);
+                have |= cs__layout_equal(&hand.layout[t][h], &want, tensor) && !node->apart;
             }
             if (!have) {
                 emit_moves(p, list, t, from, &want, phase, node->label);
@@ -188,7 +193,7 @@ static void emit_gradient_moves(struct cs_planner *p, struct cs_oplist *list, in
         uint8_t t = node->in[k];
         const struct cs_tensor *tensor = &p->segment->tensors[t];
         struct cs_layout gradient = cs__space_gradient(&p->space[i], tensor);
-        if (!tensor->no_grad && first_of_gradient(p, i, t, &gradient)) {
+        if (!tensor->no_grad && (node->apart || first_of_gradient(p, i, t, &gradient))) {
             struct cs_layout want = cs__layout_whole(p->produced[t]);
             emit_moves(p, list, t, &gradient, &want, CS_PHASE_BACKWARD, node->label);
         }

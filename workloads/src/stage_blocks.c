@@ -425,6 +425,9 @@ static void emit_optimizer(const struct cs_stage *stage, struct cs_oplist *list,
     if (training->dtype == CS_DTYPE_FP32) {
         bytes += n * (double)weight_elt(stage); /* the weight is its own master copy: read as well */
     }
+    if (training->optimizer_traffic_bytes > 0) {
+        bytes = n * training->optimizer_traffic_bytes;
+    }
     cs__emit_compute(builder, list, CS_PHASE_OPTIMIZER, "optimizer",
                      (struct cs_op_cost){.kind = CS_OPKIND_OPTIMIZER,
                                          .dtype = CS_DTYPE_FP32,

@@ -25,6 +25,12 @@ enum cs_software_figure {
 };
 extern const char *const cs_software_figure_keys[]; /* "kernel_time", ...; NULL-terminated */
 
+/** Flags of a script that published runs name in their source. */
+struct cs_software_script {
+    const char *path;  /* "examples/bloom/pretrain_bloom_176b.sh" */
+    const char *flags; /* "position-embedding-type alibi, no-masked-softmax-fusion" */
+};
+
 /** Runs whose notes say so had a machine other than their hardware's usual one, or the same before it was
  * changed. */
 struct cs_software_machine {
@@ -51,9 +57,17 @@ struct cs_software {
     bool separate_casts;          /* fp8: operands are cast by kernels of their own */
     bool separate_accumulation;   /* micro-batches' gradients are added up likewise */
     int64_t softmax_multiple;     /* see struct cs_training */
+    bool separate_gate;           /* gated MLPs have two first layers unless told otherwise */
+    bool scripted_gelu;           /* bias and GELU by elementary kernels unless --no-bias-gelu-fusion */
+    bool elementary_optimizer;    /* AdamW by elementary kernels unless a script names another */
+    bool norm_casts;              /* RMSNorm in fp32 between kernels that cast */
+    bool separate_rope;           /* rotary embedding by elementary kernels */
+    bool tensor_bias;             /* position bias (ALiBi) as a tensor that kernels work on */
     double gpt_dropout_frac;      /* of its GPT runs */
     int64_t vocab;                /* of runs that do not state one */
     int64_t vocab_multiple;       /* a vocabulary is padded to this times mp */
+    int32_t n_scripts;
+    const struct cs_software_script *scripts; /* what the scripts of runs say, as far as it matters */
     int32_t n_machines;
     struct cs_software_machine *machines;
     double figure[CS_N_SOFTWARE_FIGURES]; /* @unit ratios, the last one seconds */
@@ -73,6 +87,8 @@ CS_MUST_CHECK cs_status cs_softwares_load(struct cs_softwares *softwares, const 
 void cs_softwares_release(struct cs_softwares *softwares);
 /** First entry whose pattern is in `source`. */
 struct cs_software *cs_softwares_find(const struct cs_softwares *softwares, const char *source);
+/** Flags of the script that `source` names; "" where it names none that is known. */
+const char *cs_software_flags(const struct cs_software *software, const char *source);
 /** Write a file that gives the same list when read again. The stream's errors are the caller's to check. */
 void cs_softwares_write(const struct cs_softwares *softwares, FILE *stream);
 /** Change a chip to what it looks like under the software: all figures but those of links and of the step. */

@@ -55,9 +55,21 @@ struct cs_training {
     bool separate_rope;
     bool separate_loss; /* cross-entropy of a vocabulary: elementary kernels in fp32 (Megatron-LM without
                            --cross-entropy-loss-fusion) */
+    bool norm_casts;    /* an RMSNorm in one kernel computes in fp32 and is cast to it and back by others */
     bool fused_glu; /* activation and product of a gated MLP; keeps its inputs alone for the backward pass */
     bool separate_experts; /* a rank's experts one after the other, each on its slice of the rows (Megatron-LM
                               without --moe-grouped-gemm), not in one grouped product */
+    bool separate_gate; /* gate and up of a dense gated MLP are two layers: each gathers its input and reduces
+                           its input's gradient by itself (AscendSpeed without --mlp-layer-fusion) */
+    bool separate_gelu; /* a plain MLP's bias and GELU as elementary kernels (Megatron-LM's bias_gelu where
+                           nothing compiles it) */
+    /* Kernels that work on the scores (batch x heads x queries x keys) beside the softmax or the fused
+     * kernel: a position bias that is a tensor, scaling, a softmax in fp32, dropout. Forward, backward. */
+    double score_bytes[2]; /* read and written for each score */
+    int32_t score_kernels[2];
+    /* Read and written for each parameter where the optimizer is not one kernel; 0 = each state, gradient and
+     * weight once. */
+    double optimizer_traffic_bytes;
     bool separate_accumulation; /* a micro-batch's gradients are added to the step's by kernels of their own
                                    (PyTorch's autograd, Megatron-LM without gradient accumulation fusion), not
                                    by the products that make them */
