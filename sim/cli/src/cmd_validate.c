@@ -190,12 +190,15 @@ static void show(void *context, int32_t done, int32_t of)
     cs__points_progress_show(context, done, of, ((struct cs__progress *)context)->next_s);
 }
 
-/* Every software by the figures of the last one, which matches any source. What a software does (fused
- * attention, overlap) stays: a study says that itself. */
+/* Every software by the figures of the last one, which matches any source, and without what a study has no word
+ * for. What a study says itself (fused attention, overlap, which kernels are fused) stays. */
 static void forget_figures(struct cs_softwares *list)
 {
     for (int32_t i = 0; i < list->n; i++) {
-        memcpy(list->items[i].figure, list->items[list->n - 1].figure, sizeof list->items[i].figure);
+        struct cs_software *s = &list->items[i];
+        memcpy(s->figure, list->items[list->n - 1].figure, sizeof s->figure);
+        s->serial_messages = s->elementary_optimizer = s->norm_casts = s->tensor_bias = false;
+        s->softmax_multiple = 0;
     }
 }
 
