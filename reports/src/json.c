@@ -204,14 +204,13 @@ static void put_inputs(json_t *object, const struct cs_study *study, const struc
     put_bool(batch, "fused_swiglu", training->fused_glu);
     put_bool(batch, "moe_grouped_gemm", !training->separate_experts);
     put_bool(batch, "cross_entropy_loss_fusion", !training->separate_loss);
-    if (training->separate_gate || training->separate_gelu || training->separate_accumulation) {
-        put_bool(batch, "mlp_layer_fusion", !training->separate_gate);
-        put_bool(batch, "bias_gelu_fusion", !training->separate_gelu);
-        put_bool(batch, "gradient_accumulation_fusion", !training->separate_accumulation);
-    }
-    put_real(batch, "gradient_bucket_bytes", training->bucket_bytes);
+    put_bool(batch, "mlp_layer_fusion", !training->separate_gate);
+    put_bool(batch, "bias_gelu_compiled", !training->separate_gelu);
+    put_bool(batch, "gradient_accumulation_fusion", !training->separate_accumulation);
     if (training->aggregation_groups > 0) {
         put_int(batch, "gradient_aggregation_group", training->aggregation_groups);
+    } else {
+        put_real(batch, "gradient_bucket_bytes", training->bucket_bytes);
     }
     if (training->host_bytes_per_s > 0) {
         put_real(batch, "host_bandwidth_bytes_per_s", training->host_bytes_per_s);

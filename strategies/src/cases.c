@@ -282,7 +282,7 @@ static void read_flags(struct reader *r)
         t->flash_attention = false;
     }
     t->dtype = read_dtype(r);
-    bool fp32 = t->dtype != CS_DTYPE_FP16 || software->fp32_gradients;
+    bool fp32 = !software->low_gradients && (t->dtype != CS_DTYPE_FP16 || software->fp32_gradients);
     if (says(r, "notes", "mp_mode PURE")) {
         fp32 = false; /* llm-foundry: everything in the low type */
     }

@@ -47,6 +47,7 @@ static const struct {
 } facts[] = {
     {"flash_attention", offsetof(struct cs_software, flash)},
     {"fp32_gradients", offsetof(struct cs_software, fp32_gradients)},
+    {"low_gradients", offsetof(struct cs_software, low_gradients)},
     {"overlap_gradients", offsetof(struct cs_software, overlap_gradients)},
     {"scatter_messages", offsetof(struct cs_software, scatter_messages)},
     {"blocking_sends", offsetof(struct cs_software, blocking_sends)},

@@ -42,20 +42,22 @@ static cs_status check_fused(const struct cs_study *study, const struct cs_yaml_
 {
     const struct cs_model *m = &study->model;
     const struct cs_training *t = &study->training;
+    const bool has_dense = m->n_experts == 0 || m->first_dense_layers > 0 || m->n_shared_experts > 0;
     const bool is_gated = m->activation == CS_ACT_SWIGLU || m->activation == CS_ACT_GEGLU;
     const struct {
         const char *key;
         bool asked, has;
         const char *what;
-    } words[] = {{"cross_entropy_loss_fusion", t->separate_loss, m->image == 0, "vocabulary"},
-                 {"fused_rmsnorm", t->separate_norms, m->image == 0 && m->norm == CS_NORM_RMS, "RMSNorm"},
-                 {"fused_rotary_pos_emb", t->separate_rope, m->image == 0 && m->position == CS_POS_ROPE,
-                  "rotary embedding"},
-                 {"fused_swiglu", t->fused_glu, m->image == 0 && is_gated, "gated MLP"},
-                 {"moe_grouped_gemm", t->separate_experts, m->n_experts > 0, "experts"},
-                 {"mlp_layer_fusion", t->separate_gate, m->image == 0 && is_gated, "gated MLP"},
-                 {"bias_gelu_fusion", t->separate_gelu,
-                  m->image == 0 && m->activation == CS_ACT_GELU && m->linear_bias, "GELU behind a bias"}};
+    } words[] = {
+        {"cross_entropy_loss_fusion", t->separate_loss, m->image == 0, "vocabulary"},
+        {"fused_rmsnorm", t->separate_norms, m->image == 0 && m->norm == CS_NORM_RMS, "RMSNorm"},
+        {"fused_rotary_pos_emb", t->separate_rope, m->image == 0 && m->position == CS_POS_ROPE,
+         "rotary embedding"},
+        {"fused_swiglu", t->fused_glu, m->image == 0 && is_gated, "gated MLP"},
+        {"moe_grouped_gemm", t->separate_experts, m->n_experts > 0, "experts"},
+        {"mlp_layer_fusion", t->separate_gate, m->image == 0 && is_gated && has_dense, "dense gated MLP"},
+        {"bias_gelu_compiled", t->separate_gelu,
+         m->image == 0 && m->activation == CS_ACT_GELU && m->linear_bias, "GELU behind a bias"}};
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         if (words[i].asked && !words[i].has) {
             const struct cs_yaml_node *node = cs_yaml_get(cs_yaml_get(root, "training"), words[i].key);
@@ -130,7 +132,7 @@ static cs_status read_training(struct cs_study *study, const struct cs_yaml_node
                                           "fused_swiglu",
                                           "moe_grouped_gemm",
                                           "mlp_layer_fusion",
-                                          "bias_gelu_fusion",
+                                          "bias_gelu_compiled",
                                           "gradient_accumulation_fusion",
                                           NULL};
     cs_status st = CS_OK;
@@ -339,7 +341,7 @@ static cs_status read_fused(struct cs_training *training, const struct cs_yaml_n
     CS_TRY(cs_yaml_opt_bool(block, "cross_entropy_loss_fusion", &loss, err));
     CS_TRY(cs_yaml_opt_bool(block, "moe_grouped_gemm", &grouped, err));
     CS_TRY(cs_yaml_opt_bool(block, "mlp_layer_fusion", &gate, err));
-    CS_TRY(cs_yaml_opt_bool(block, "bias_gelu_fusion", &gelu, err));
+    CS_TRY(cs_yaml_opt_bool(block, "bias_gelu_compiled", &gelu, err));
     CS_TRY(cs_yaml_opt_bool(block, "gradient_accumulation_fusion", &sum, err));
     training->separate_gate = !gate;
     training->separate_gelu = !gelu;

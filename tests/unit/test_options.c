@@ -504,6 +504,18 @@ START_TEST(test_aggregation_groups)
     ck_assert_int_eq(collect(trace, "backward", CS_COLL_REDUCE_SCATTER, bytes), 5);
     ck_assert_int_eq(bytes[4], 4 * table);
     cs_trace_free(trace);
+    /* Five layers: one of (5 + 1) / 4 a group, and one left over; the fourth layer is with the ends. */
+    struct cs_model five = workload_gpt(5, 512, 8, 4096);
+    struct cs_training gpt = workload_training(&five, 64, 1024);
+    gpt.aggregation_groups = 4;
+    trace = workload_trace(&five, &gpt, "dp=8,op=8");
+    ck_assert_int_eq(collect(trace, "backward (last)", CS_COLL_REDUCE_SCATTER, bytes), 5);
+    for (int32_t i = 1; i < 4; i++) {
+        ck_assert_int_eq(bytes[i], bytes[0]);
+    }
+    ck_assert_int_eq(bytes[0] * 4 + bytes[4], 4 * cs_model_params(&five));
+    cs_trace_free(trace);
+    cs_model_release(&five);
     /* A stage is one group. */
     trace = workload_trace(&llama, &four, "dp=4,pp=2,op=4");
     ck_assert_int_eq(collect(trace, "backward (last)", CS_COLL_REDUCE_SCATTER, bytes), 1);

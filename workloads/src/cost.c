@@ -181,8 +181,9 @@ static struct cs_op_cost conv_cost(const struct cs_costing *costing, const struc
     cost.flop = 2 * (double)out_size * (double)cost.k;
     cost.bytes = (double)(in_size + out_size + weights) * elt;
     if (pass == CS_PASS_WEIGHT) {
+        double gradient = 2 * (double)cs_dtype_bytes(costing->gradient_dtype);
         cost.bytes = (double)(in_size + out_size) * elt +
-                     2 * (double)weights * (double)cs_dtype_bytes(costing->gradient_dtype);
+                     (double)weights * (costing->separate_accumulation ? elt : gradient);
     }
     return cost;
 }
@@ -377,6 +378,12 @@ static struct cs_op_cost gather_cost(const struct cs_costing *costing, const str
     } else {
         cost.flop = elements;
         cost.bytes = elements * (elt + 2 * (double)cs_dtype_bytes(costing->gradient_dtype));
+        if (costing->separate_accumulation) { /* into a table of its own, which is cleared first */
+            const struct cs_tensor *table = &segment->tensors[node->par[0]];
+            struct cs_layout table_layout = cs__space_gradient(space, table);
+            cost.bytes = elements * (elt + 2 * elt) +
+                         (double)cs__sharding_elements(costing->sharding, table, &table_layout) * elt;
+        }
     }
     return cost;
 }
@@ -463,6 +470,28 @@ struct cs_op_cost cs__score_cost(const struct cs_costing *costing, const struct 
                                .bytes = scores * costing->score_bytes[0]};
 }
 
+/** Parameters of a node as programs have them: one matrix and one vector of a product, whatever parts they
+ * are kept in here; of experts that are multiplied in turn, of each. */
+static int32_t n_parameters(const struct cs_costing *costing, const struct cs_segment *segment,
+                            const struct cs_node *node, const struct cs_space *space)
+{
+    bool matrix = false;
+    bool vector = false;
+    if (node->work != CS_WORK_MATMUL) {
+        return node->n_par;
+    }
+    for (uint8_t i = 0; i < node->n_par; i++) {
+        bool long_one = segment->tensors[node->par[i]].n_axes > 1;
+        matrix = matrix || long_one;
+        vector = vector || !long_one;
+    }
+    const struct cs_tensor *weight = &segment->tensors[node->par[0]];
+    bool in_turn = node->kind == CS_OPKIND_GROUPED_MATMUL && costing->separate_experts;
+    int64_t experts =
+        in_turn ? cs__sharding_length(costing->sharding, weight->axes[0], space->cut[weight->axes[0]]) : 1;
+    return (matrix + vector) * (int32_t)experts;
+}
+
 struct cs_op_cost cs__accumulation_cost(const struct cs_costing *costing, const struct cs_segment *segment,
                                         const struct cs_node *node, const struct cs_space *space)
 {
@@ -471,8 +500,8 @@ struct cs_op_cost cs__accumulation_cost(const struct cs_costing *costing, const 
         const struct cs_tensor *param = &segment->tensors[node->par[i]];
         struct cs_layout layout = cs__space_gradient(space, param);
         cost.flop += (double)cs__sharding_elements(costing->sharding, param, &layout);
-        cost.n_kernels++;
     }
+    cost.n_kernels = n_parameters(costing, segment, node, space);
     const int64_t sum_bytes = cs_dtype_bytes(costing->gradient_dtype);
     const int64_t cast_bytes = costing->widened_gradients ? 2 * sum_bytes : 0; /* written, and read again */
     cost.n_kernels *= costing->widened_gradients ? 2 : 1;

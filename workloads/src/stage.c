@@ -220,30 +220,38 @@ static void add_item(struct cs_chunk *chunk, int32_t index, int32_t item)
     chunk->bucket_of[item] = index;
 }
 
-/** The first item joins the bucket of the last one if it is of the same group: that bucket is complete last
- *  then, and gathered first. */
-static void join_ends(struct cs_chunk *chunk)
+/** Bucket of an item's aggregation group among those that there are, or the number of them. */
+static int32_t bucket_of_group(const struct cs_chunk *chunk, int32_t item)
 {
-    const struct cs_training *training = chunk->stage->builder->training;
-    const int32_t last = chunk->n_buckets - 1;
-    if (training->aggregation_groups == 0 || last < 1 || cs__spread(chunk->stage->builder).scatter_always ||
-        aggregation_group(chunk, 0) != aggregation_group(chunk, chunk->n_items - 1)) {
-        return;
+    int32_t i = 0;
+    while (i < chunk->n_buckets &&
+           aggregation_group(chunk, chunk->buckets[i].last) != aggregation_group(chunk, item)) {
+        i++;
     }
-    const struct cs_bucket *before = &chunk->buckets[last];
-    struct cs_bucket joined = chunk->buckets[0];
-    joined.first = before->first;
-    joined.n_params += before->n_params;
-    joined.n_plain += before->n_plain;
-    joined.n_expert += before->n_expert;
-    for (int32_t i = 1; i < last; i++) {
-        chunk->buckets[i - 1] = chunk->buckets[i];
+    return i;
+}
+
+/** A bucket is a whole group, in one piece of the model or not: it is complete with its first item, and
+ * wanted there. */
+static void fill_groups(struct cs_chunk *chunk)
+{
+    for (int32_t item = chunk->n_items - 1; item >= 0; item--) {
+        int32_t i = bucket_of_group(chunk, item);
+        if (i == chunk->n_buckets) {
+            chunk->buckets[chunk->n_buckets++] = (struct cs_bucket){.last = item};
+        }
+        add_item(chunk, i, item);
     }
-    chunk->buckets[last - 1] = joined;
-    chunk->n_buckets--;
+    for (int32_t i = 1; i < chunk->n_buckets; i++) {
+        struct cs_bucket bucket = chunk->buckets[i];
+        int32_t k = i;
+        for (; k > 0 && chunk->buckets[k - 1].first < bucket.first; k--) {
+            chunk->buckets[k] = chunk->buckets[k - 1];
+        }
+        chunk->buckets[k] = bucket;
+    }
     for (int32_t item = 0; item < chunk->n_items; item++) {
-        int32_t was = chunk->bucket_of[item];
-        chunk->bucket_of[item] = was == 0 || was == last ? last - 1 : was - 1;
+        chunk->bucket_of[item] = bucket_of_group(chunk, item);
     }
 }
 
@@ -258,14 +266,17 @@ static void fill_buckets(struct cs_chunk *chunk)
     chunk->buckets = CS_ARENA_NEW(arena, struct cs_bucket, chunk->n_items);
     chunk->bucket_of = CS_ARENA_NEW(arena, int32_t, chunk->n_items);
     bool open = false;
-    for (int32_t item = chunk->n_items - 1; item >= 0; item--) {
+    bool whole = builder->training->aggregation_groups > 0 && !cs__spread(builder).scatter_always;
+    if (whole) {
+        fill_groups(chunk);
+    }
+    for (int32_t item = chunk->n_items - 1; item >= 0 && !whole; item--) {
         if (!open) {
             chunk->buckets[chunk->n_buckets++] = (struct cs_bucket){.last = item};
         }
         add_item(chunk, chunk->n_buckets - 1, item);
         open = goes_on(chunk, item, &chunk->buckets[chunk->n_buckets - 1]);
     }
-    join_ends(chunk);
     for (int32_t i = 0; i < chunk->n_buckets; i++) {
         struct cs_bucket *bucket = &chunk->buckets[i];
         bucket->n_shard = (bucket->n_params + op - 1) / op;

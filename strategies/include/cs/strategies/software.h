@@ -45,6 +45,7 @@ struct cs_software {
     const char *pattern;          /* text in the source column that names it; "" matches everything */
     bool flash;                   /* fused attention unless the run says otherwise */
     bool fp32_gradients;          /* fp16 runs sum gradients in fp32 (others always do) */
+    bool low_gradients;           /* gradients are summed in the 16 bits of the parameters, bf16 ones too */
     bool overlap_gradients;       /* reductions run beside backward, bucket by bucket */
     int64_t aggregation_groups;   /* in so many buckets, see struct cs_training; 0 = of 64 MB */
     bool scatter_messages;        /* between stages, see struct cs_training */

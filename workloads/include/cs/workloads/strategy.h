@@ -32,10 +32,10 @@ struct cs_training {
      * each goes with its first parameter. */
     int32_t n_fusion;
     int32_t fusion[CS_FUSION_MAX];
-    /* Gradients and gathered weights in so many buckets of whole layers (MindFormers'
-     * gradient_aggregation_group); 0 = by the two above. Of L layers each (L + 1) / this make one, what is
-     * before the first and behind the last layer is with the last of them, and under a pipeline all of a
-     * stage is one bucket. */
+    /* Gradients and gathered weights in so many groups of whole layers (MindFormers'
+     * gradient_aggregation_group); 0 = by the two above. (L + 1) / this of L layers make a group, rounded
+     * down, which may leave some for one more; what is before the first and behind the last layer is with
+     * the group of this number, and under a pipeline all of a stage is one group. */
     int32_t aggregation_groups;
     /* Experts: rows of the busiest rank of an expert group over the mean of its ranks, as measured; 0 = 1 =
      * even. At most all that a rank can get: of each token of the group one row for each
