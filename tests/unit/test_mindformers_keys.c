@@ -397,6 +397,40 @@ START_TEST(test_gradients)
 }
 END_TEST
 
+/* What a file says of the training: a fragment what is in it, a whole file all. */
+START_TEST(test_said)
+{
+    static const struct {
+        const char *text;
+        uint32_t said;
+    } rows[] = {
+        {"pipeline_config: {pipeline_num: 4, num_layer: 8, offset: [0, 0, 0, 0]}\n", 0},
+        {"parallel: {parallel_mode: 1}\n", 0},
+        {"parallel_config: {data_parallel: 8}\n", CS_MF_SAYS_BATCH},
+        {"parallel_config: {data_parallel: 8, gradient_aggregation_group: 4}\n",
+         CS_MF_SAYS_BATCH | CS_MF_SAYS_AGGREGATION},
+        {"parallel: {gradient_fp32_sync: True}\n", CS_MF_SAYS_FP32_SYNC},
+        {"model: {model_config: {param_init_type: float16}}\n", CS_MF_SAYS_GRADIENT_DTYPE},
+        {"model: {model_config: {params_dtype: float32}}\n", CS_MF_SAYS_GRADIENT_DTYPE},
+        {"model: {model_config: {type: LlamaConfig, num_layers: 4, hidden_size: 1024, num_heads: 16, "
+         "vocab_size: 32000, seq_length: 1024}}\n",
+         CS_MF_SAYS_ALL},
+        {"model: {model_config: {type: LlamaConfig, num_layers: 4, hidden_size: 1024, num_heads: 16, "
+         "vocab_size: 32000}}\n",
+         CS_MF_SAYS_ALL & ~(uint32_t)(CS_MF_SAYS_BATCH | CS_MF_SAYS_SEQ_LENGTH)},
+    };
+    for (int32_t i = 0; i < CS_COUNT(rows); i++) {
+        struct cs_err err = {0};
+        struct cs_mindformers config = {0};
+        const char *text = rows[i].text;
+        ck_assert_ok(cs_mindformers_load_text(&config, text, strlen(text), "run.yaml", &err), &err);
+        ck_assert_msg(config.said == rows[i].said, "%s says %#x, want %#x", text, (unsigned)config.said,
+                      (unsigned)rows[i].said);
+        cs_mindformers_release(&config);
+    }
+}
+END_TEST
+
 /* What each style's experts drop and how they are multiplied, said and not said. */
 START_TEST(test_experts)
 {
@@ -574,6 +608,7 @@ static Suite *keys_suite(void)
     tcase_add_test(c, test_quiet);
     tcase_add_loop_test(c, test_modelled, 0, CS_COUNT(modelled));
     tcase_add_loop_test(c, test_gradients, 0, 3);
+    tcase_add_test(c, test_said);
     tcase_add_test(c, test_experts);
     tcase_add_test(c, test_memory);
     tcase_add_loop_test(c, test_refused, 0, CS_COUNT(refused));

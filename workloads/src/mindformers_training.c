@@ -146,16 +146,18 @@ static void note_said(struct cs_mf *mf)
     const struct {
         bool said;
         uint32_t bit;
-    } rows[] = {{mf->parallel_config != NULL || CS_MF_GET(mf, mf->runner, "batch_size") != NULL ||
-                     CS_MF_GET(mf, mf->model, "batch_size", "local_batch_size") != NULL,
-                 CS_MF_SAYS_BATCH},
-                {mf->out->training.seq_length > 0, CS_MF_SAYS_SEQ_LENGTH},
-                {CS_MF_GET(mf, mf->model, "compute_dtype") != NULL, CS_MF_SAYS_DTYPE},
-                {CS_MF_GET(mf, mf->optimizer, "type") != NULL, CS_MF_SAYS_OPTIMIZER},
-                {CS_MF_GET(mf, mf->wrapper, "use_clip_grad") != NULL, CS_MF_SAYS_CLIP},
-                {CS_MF_GET(mf, mf->parallel, "gradient_fp32_sync") != NULL, CS_MF_SAYS_FP32_SYNC},
-                {mf->out->training.n_fusion > 0, CS_MF_SAYS_FUSION},
-                {mf->out->training.aggregation_groups > 0, CS_MF_SAYS_AGGREGATION}};
+    } rows[] = {
+        {mf->parallel_config != NULL || CS_MF_GET(mf, mf->runner, "batch_size") != NULL ||
+             CS_MF_GET(mf, mf->model, "batch_size", "local_batch_size") != NULL,
+         CS_MF_SAYS_BATCH},
+        {mf->out->training.seq_length > 0, CS_MF_SAYS_SEQ_LENGTH},
+        {CS_MF_GET(mf, mf->model, "compute_dtype") != NULL, CS_MF_SAYS_DTYPE},
+        {CS_MF_GET(mf, mf->optimizer, "type") != NULL, CS_MF_SAYS_OPTIMIZER},
+        {CS_MF_GET(mf, mf->wrapper, "use_clip_grad") != NULL, CS_MF_SAYS_CLIP},
+        {CS_MF_GET(mf, mf->parallel, "gradient_fp32_sync") != NULL, CS_MF_SAYS_FP32_SYNC},
+        {mf->out->training.n_fusion > 0, CS_MF_SAYS_FUSION},
+        {CS_MF_GET(mf, mf->parallel_config, "gradient_aggregation_group") != NULL, CS_MF_SAYS_AGGREGATION},
+        {CS_MF_GET(mf, mf->model, "param_init_type", "params_dtype") != NULL, CS_MF_SAYS_GRADIENT_DTYPE}};
     for (int32_t i = 0; i < CS_COUNT(rows); i++) {
         bool known = rows[i].said || (mf->out->has_model && i > 1); /* a whole file: the style's default */
         mf->out->said |= known ? rows[i].bit : 0;

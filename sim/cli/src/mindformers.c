@@ -46,8 +46,43 @@ static cs_status put_first(struct cs__study_args *args, const struct settings *s
     return CS_OK;
 }
 
+/* Does the command line set this key? After put_first: or the configuration. */
+static bool is_set(const char *key, const struct cs__study_args *args)
+{
+    bool found = false;
+    for (int32_t i = 0; i < args->n_overrides; i++) {
+        found |= strcmp(args->overrides[i].key, key) == 0;
+    }
+    return found;
+}
+
+/* How gradients are put together, unless the command line says it in any of the three ways: a study takes
+ * one of them, and the configuration's beside it would be a contradiction or win. */
+static void set_buckets(struct settings *settings, const struct cs_mindformers *config,
+                        const struct cs__study_args *args)
+{
+    struct cs_arena *arena = settings->arena;
+    const struct cs_training *t = &config->training;
+    if (is_set("training.gradient_bucket", args) || is_set("training.gradient_fusion", args) ||
+        is_set("training.gradient_aggregation_group", args)) {
+        return;
+    }
+    if (t->aggregation_groups > 0 && (config->said & CS_MF_SAYS_AGGREGATION)) {
+        set(settings, "training.gradient_aggregation_group",
+            cs_arena_printf(arena, "%d", (int)t->aggregation_groups), true);
+    }
+    if (t->n_fusion > 0) {
+        const char *list = "";
+        for (int32_t i = 0; i < t->n_fusion; i++) {
+            list = cs_arena_printf(arena, "%s%s%d", list, i > 0 ? ", " : "", (int)t->fusion[i]);
+        }
+        set(settings, "training.gradient_fusion", cs_arena_printf(arena, "[%s]", list), false);
+    }
+}
+
 /* Each setting that is known: one that is missing does not take the others with it. */
-static void set_training(struct settings *settings, const struct cs_mindformers *config)
+static void set_training(struct settings *settings, const struct cs_mindformers *config,
+                         const struct cs__study_args *args)
 {
     struct cs_arena *arena = settings->arena;
     const struct cs_training *t = &config->training;
@@ -62,7 +97,7 @@ static void set_training(struct settings *settings, const struct cs_mindformers 
         {CS_MF_SAYS_OPTIMIZER, "optimizer", cs_optimizer_names[t->optimizer], true},
         {CS_MF_SAYS_CLIP, "clip_gradient", t->clip_gradient ? "true" : "false", false},
         {CS_MF_SAYS_FP32_SYNC, "gradient_fp32_sync", t->gradient_fp32_sync ? "true" : "false", false},
-        {CS_MF_SAYS_FP32_SYNC, "gradient_dtype", cs_dtype_names[t->gradient_dtype], true},
+        {CS_MF_SAYS_GRADIENT_DTYPE, "gradient_dtype", cs_dtype_names[t->gradient_dtype], true},
     };
     for (int32_t i = 0; i < CS_COUNT(rows); i++) {
         if (config->said & rows[i].bit) {
@@ -75,17 +110,7 @@ static void set_training(struct settings *settings, const struct cs_mindformers 
     if (t->separate_loss && (config->said & CS_MF_SAYS_DTYPE)) {
         set(settings, "training.cross_entropy_loss_fusion", "false", false);
     }
-    if (t->aggregation_groups > 0 && (config->said & CS_MF_SAYS_AGGREGATION)) {
-        set(settings, "training.gradient_aggregation_group",
-            cs_arena_printf(arena, "%d", (int)t->aggregation_groups), true);
-    }
-    if (t->n_fusion > 0) {
-        const char *list = "";
-        for (int32_t i = 0; i < t->n_fusion; i++) {
-            list = cs_arena_printf(arena, "%s%s%d", list, i > 0 ? ", " : "", (int)t->fusion[i]);
-        }
-        set(settings, "training.gradient_fusion", cs_arena_printf(arena, "[%s]", list), false);
-    }
+    set_buckets(settings, config, args);
 }
 
 /* Does the command line give this key of the strategy? */
@@ -239,7 +264,7 @@ cs_status cs__mindformers_apply(struct cs__mindformers *m, const char *path, con
     if (config->has_model) {
         set(&settings, "model", path, true);
     }
-    set_training(&settings, config);
+    set_training(&settings, config, args);
     if (config->device_memory_bytes > 0) {
         set(&settings, "constraints.device_memory",
             cs_arena_printf(&config->arena, "%.0fB", floor(config->device_memory_bytes)), true);
@@ -264,10 +289,7 @@ void cs__mindformers_name_gaps(struct cs__mindformers *m, const struct cs__study
                 {m->config.said & CS_MF_SAYS_BATCH, "training.global_batch", "batch"}};
     const char *list = "";
     for (int32_t i = 0; m->path && i < CS_COUNT(rows); i++) {
-        bool is_there = rows[i].is_there;
-        for (int32_t k = 0; k < args->n_overrides; k++) {
-            is_there |= strcmp(args->overrides[k].key, rows[i].key) == 0;
-        }
+        bool is_there = rows[i].is_there || is_set(rows[i].key, args);
         if (!is_there) {
             list = cs_arena_printf(&m->config.arena, "%s%s%s", list, *list ? " and no " : "", rows[i].name);
         }

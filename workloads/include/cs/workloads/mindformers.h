@@ -28,7 +28,8 @@ enum cs_mindformers_said {
     CS_MF_SAYS_FP32_SYNC = 1 << 5,
     CS_MF_SAYS_FUSION = 1 << 6,
     CS_MF_SAYS_AGGREGATION = 1 << 7,
-    CS_MF_SAYS_ALL = (1 << 8) - 1
+    CS_MF_SAYS_GRADIENT_DTYPE = 1 << 8,
+    CS_MF_SAYS_ALL = (1 << 9) - 1
 };
 
 /** What a configuration says. Texts live in the arena. */
