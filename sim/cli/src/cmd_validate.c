@@ -190,8 +190,8 @@ static void show(void *context, int32_t done, int32_t of)
     cs__points_progress_show(context, done, of, ((struct cs__progress *)context)->next_s);
 }
 
-/* Every software by the figures of the last one, which matches any source, and without what a study has no word
- * for. What a study says itself (fused attention, overlap, which kernels are fused) stays. */
+/* Every software by the figures of the last one, which matches any source, and without what a study has no
+ * word for. What a study says itself (fused attention, overlap, which kernels are fused) stays. */
 static void forget_figures(struct cs_softwares *list)
 {
     for (int32_t i = 0; i < list->n; i++) {
