@@ -44,7 +44,7 @@ void cs_report_validate_csv(FILE *out, const struct cs_validate_report *report)
 {
     (void)fputs("id,hardware,source,group,kind,measured_s,simulated_s,analytic_s,held_out_s,fold_s,error,"
                 "measured_bytes,"
-                "simulated_bytes,largest_part,largest_part_s,software,assumptions,reason\n",
+                "simulated_bytes,largest_part,largest_part_s,software,assumptions,reason,doubt\n",
                 out);
     for (int32_t i = 0; i < report->cases->n; i++) {
         const struct cs_case *c = &report->cases->items[i];
@@ -74,6 +74,8 @@ void cs_report_validate_csv(FILE *out, const struct cs_validate_report *report)
         put_text(out, c->assumptions);
         (void)fputc(',', out);
         put_text(out, run->ran ? "" : run->reason);
+        (void)fputc(',', out);
+        put_text(out, c->doubt ? c->doubt : "");
         (void)fputc('\n', out);
     }
 }
@@ -119,6 +121,9 @@ static json_t *case_json(const struct cs_validate_report *report, int32_t i)
     set_text(object, "assumptions", c->assumptions);
     if (!run->ran) {
         set_text(object, "reason", run->reason);
+    }
+    if (c->doubt) {
+        set_text(object, "doubt", c->doubt);
     }
     return object;
 }

@@ -105,6 +105,18 @@ static const char *prefix(const struct cs_error_set *set)
     return place ? "all on " : "";
 }
 
+/* Text that somebody else wrote, in a cell of a table. */
+static void put_cell(FILE *out, const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        if (*c == '|') {
+            (void)fputs("\\|", out);
+        } else {
+            (void)fputc(*c == '\n' || *c == '\r' ? ' ' : *c, out);
+        }
+    }
+}
+
 static bool any_doubt(const struct cs_errors *errors)
 {
     return errors->n_sets > 0 && errors->sets[0].n_sure < errors->sets[0].n;
@@ -112,7 +124,7 @@ static bool any_doubt(const struct cs_errors *errors)
 
 static void sure_columns(FILE *out, const struct cs_error_set *set)
 {
-    if (set->n_sure == set->n) {
+    if (!set || set->n_sure == set->n) {
         (void)fputs(" | | |", out);
     } else if (set->n_sure == 0) {
         (void)fputs(" 0 | | |", out);
@@ -133,15 +145,21 @@ static const struct cs_error_set *find_set(const struct cs_errors *errors, const
     return NULL;
 }
 
-/* The last three columns are there if some case is doubted, and filled where it makes a difference. */
+static const char *sure_heading(const struct cs_errors *held_out)
+{
+    return held_out ? " | held out without doubtful rows: " : " | without doubtful rows: ";
+}
+
+/* The last three columns are there if some case is doubted, and filled where it makes a difference; with
+ * held-out figures they are of these. */
 static void sets_table(FILE *out, const struct cs_errors *errors, const struct cs_errors *held_out)
 {
     bool doubt = any_doubt(errors);
     (void)fprintf(out,
-                  "| cases of | n | mean error | median | bias | closed form%s%s |\n"
+                  "| cases of | n | mean error | median | bias | closed form%s%s%s |\n"
                   "|---|---|---|---|---|---%s%s|\n",
-                  held_out ? " | held out: mean | median | bias" : "",
-                  doubt ? " | without doubtful rows: n | mean | bias" : "", held_out ? "|---|---|---" : "",
+                  held_out ? " | held out: mean | median | bias" : "", doubt ? sure_heading(held_out) : "",
+                  doubt ? "n | mean | bias" : "", held_out ? "|---|---|---" : "",
                   doubt ? "|---|---|---" : "");
     for (int32_t i = 0; i < errors->n_sets; i++) {
         const struct cs_error_set *set = &errors->sets[i];
@@ -160,7 +178,7 @@ static void sets_table(FILE *out, const struct cs_errors *errors, const struct c
             (void)fputs(held_out ? " | | |" : "", out);
         }
         if (doubt) {
-            sure_columns(out, other ? other : set);
+            sure_columns(out, held_out ? other : set);
         }
         (void)fputs("\n", out);
     }
@@ -235,7 +253,9 @@ static void doubts_table(FILE *out, const struct cs_validate_report *report)
                                 : report->runs[i].simulated_bytes / c->measured_bytes;
             (void)fprintf(out, "%+.*f %% ", time ? 0 : 1, 100 * (ratio - 1));
         }
-        (void)fprintf(out, "| %s |\n", c->doubt);
+        (void)fputs("| ", out);
+        put_cell(out, c->doubt);
+        (void)fputs(" |\n", out);
     }
 }
 
@@ -254,10 +274,10 @@ static void runs_table(FILE *out, const struct cs_errors *errors, const struct c
     bool doubt = any_doubt(errors);
     (void)fprintf(out,
                   "\n## Order of the runs of one model on one hardware\n\nRank correlation of predicted and "
-                  "measured times, of five runs and more.\n\n| model | runs | rank correlation%s%s |\n"
+                  "measured times, of five runs and more.\n\n| model | runs | rank correlation%s%s%s |\n"
                   "|---|---|---%s%s|\n",
-                  held_out ? " | held out" : "", doubt ? " | without doubtful rows: runs | rank" : "",
-                  held_out ? "|---" : "", doubt ? "|---|---" : "");
+                  held_out ? " | held out" : "", doubt ? sure_heading(held_out) : "",
+                  doubt ? "runs | rank" : "", held_out ? "|---" : "", doubt ? "|---|---" : "");
     for (int32_t i = 0; i < errors->n_ranks; i++) {
         const struct cs_rank_set *set = &errors->ranks[i];
         const struct cs_rank_set *other = NULL;
@@ -274,8 +294,7 @@ static void runs_table(FILE *out, const struct cs_errors *errors, const struct c
         if (held_out) {
             rank_cell(out, other ? other->spearman : (double)NAN);
         }
-        other = other ? other : set;
-        if (doubt && other->n_sure < other->n) {
+        if (doubt && other && other->n_sure < other->n) {
             (void)fprintf(out, " %d |", (int)other->n_sure);
             rank_cell(out, other->sure_spearman);
         } else if (doubt) {
@@ -328,7 +347,9 @@ static void refused_table(FILE *out, const struct cs_validate_report *report)
     (void)fputs("\n## Rows that cannot be run\n\n| case | why |\n|---|---|\n", out);
     for (int32_t i = 0; i < report->cases->n; i++) {
         if (!report->runs[i].ran) {
-            (void)fprintf(out, "| %s | %s |\n", report->cases->items[i].id, report->runs[i].reason);
+            (void)fprintf(out, "| %s | ", report->cases->items[i].id);
+            put_cell(out, report->runs[i].reason);
+            (void)fputs(" |\n", out);
         }
     }
 }

@@ -5,7 +5,9 @@
 
 static void print_sets(FILE *out, const struct cs_errors *errors)
 {
-    (void)fprintf(out, "%-52s %5s %7s %7s %7s %8s\n", "", "cases", "mean", "median", "bias", "closed");
+    const bool doubt = errors->n_sets > 0 && errors->sets[0].n_sure < errors->sets[0].n;
+    (void)fprintf(out, "%-52s %5s %7s %7s %7s %8s%s\n", "", "cases", "mean", "median", "bias", "closed",
+                  doubt ? "  undoubted: cases    mean" : "");
     for (int32_t i = 0; i < errors->n_sets; i++) {
         const struct cs_error_set *set = &errors->sets[i];
         bool first = i == 0 || strcmp(set->kind, errors->sets[i - 1].kind) != 0;
@@ -16,6 +18,13 @@ static void print_sets(FILE *out, const struct cs_errors *errors)
                       100 * set->mape_frac, 100 * set->median_ape_frac, 100 * set->bias_frac);
         if (isfinite(set->analytic_mape_frac)) {
             (void)fprintf(out, " %7.1f%%", 100 * set->analytic_mape_frac);
+        } else if (set->n_sure < set->n) {
+            (void)fprintf(out, "%9s", "");
+        }
+        if (set->n_sure > 0 && set->n_sure < set->n) {
+            (void)fprintf(out, " %17d %6.1f%%", (int)set->n_sure, 100 * set->sure_mape_frac);
+        } else if (set->n_sure == 0 && set->n > 0) {
+            (void)fprintf(out, " %17d", 0);
         }
         (void)fprintf(out, "\n");
     }

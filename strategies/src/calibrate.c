@@ -199,19 +199,20 @@ static cs_status predict_folds(struct work *work, bool *left_out, struct cs_err 
             order[at] = i;
         }
     }
-    for (int32_t fold = 0; fold < work->options->n_folds && fold < n; fold++) {
+    const int32_t n_folds = work->options->n_folds < n ? work->options->n_folds : n;
+    for (int32_t fold = 0; fold < n_folds; fold++) {
         char what[64];
         memset(left_out, 0, (size_t)fit->cases->n * sizeof *left_out);
-        for (int32_t k = fold; k < n; k += work->options->n_folds) {
+        for (int32_t k = fold; k < n; k += n_folds) {
             left_out[order[k]] = true;
         }
-        (void)snprintf(what, sizeof what, "part %d of %d", (int)fold + 1, (int)work->options->n_folds);
+        (void)snprintf(what, sizeof what, "part %d of %d", (int)fold + 1, (int)n_folds);
         CS_TRY(fit_without(work, left_out, what, err));
-        for (int32_t k = fold; k < n; k += work->options->n_folds) {
+        for (int32_t k = fold; k < n; k += n_folds) {
             work->out->predictions[order[k]].fold_s = cs__fit_predict_s(fit, order[k]);
         }
     }
-    work->out->n_folds = work->options->n_folds;
+    work->out->n_folds = n_folds;
 out:
     return st;
 }

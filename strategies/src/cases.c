@@ -175,38 +175,26 @@ static void read_list(struct reader *r, const char *t, struct cs_per_place *list
     }
 }
 
-/* Small letters, and every other sign a space: "ZeRO-1" and "zero_1" are the same word. */
-static const char *plain_words(struct reader *r, const char *t)
-{
-    char *words = cs_arena_strdup(&r->cases->arena, t);
-    for (char *at = words; *at; at++) {
-        *at = isalnum((unsigned char)*at) ? (char)tolower((unsigned char)*at) : ' ';
-    }
-    return words;
-}
-
 /* "full", "none", "selective...", either "... on layers per stage [8, 4, 1]", "" */
 static void read_recompute(struct reader *r)
 {
-    static const char *const none[] = {"none", "no", "off", "false", NULL};
-    static const char *const full[] = {"uniform", "yes", "on", "true", NULL};
     struct cs_strategy *s = &r->c->strategy;
-    const char *t = plain_words(r, text(r, "recompute"));
-    const char *list = strchr(text(r, "recompute"), '[');
-    const bool selective = cs_text_starts_with(t, "selective");
-    const bool whole = cs_text_starts_with(t, "full") || cs_text_index(t, full) >= 0;
-    if (strstr(t, "partial")) {
-        refuse(r, "the source does not say which layers are recomputed");
-    } else if (list && (selective || whole)) {
-        read_list(r, list + 1, selective ? &s->selective_layers : &s->full_layers);
-    } else if (whole) {
-        s->recompute = CS_RECOMPUTE_FULL;
-    } else if (selective) {
-        s->recompute = CS_RECOMPUTE_SELECTIVE;
+    const char *t = text(r, "recompute");
+    const char *list = strchr(t, '[');
+    enum cs_recompute kind = CS_RECOMPUTE_NONE;
+    const char *why = cs__case_recompute(t, &kind);
+    if (why) {
+        refuse(r, why);
     } else if (*t == '\0') {
         assume(r, "no recomputation");
-    } else if (cs_text_index(t, none) < 0) {
-        refuse(r, "the kind of recomputation is unknown");
+    } else if (list && kind != CS_RECOMPUTE_NONE) {
+        struct cs_per_place *layers = kind == CS_RECOMPUTE_FULL ? &s->full_layers : &s->selective_layers;
+        read_list(r, list + 1, layers);
+        if (layers->n == 0) {
+            refuse(r, "the source does not say which layers are recomputed");
+        }
+    } else {
+        s->recompute = kind;
     }
 }
 
@@ -214,37 +202,15 @@ static void read_recompute(struct reader *r)
 static void read_sharding(struct reader *r)
 {
     struct cs_strategy *s = &r->c->strategy;
-    const char *t = plain_words(r, text(r, "optimizer_shard"));
-    static const struct {
-        const char *part;
-        int32_t zero;
-    } words[] = {
-        {"shard grad op", 2},
-        {"full shard", 3},
-        {"fsdp", 3},
-        {"zero 3", 3},
-        {"zero3", 3},
-        {"stage 3", 3},
-        {"zero 2", 2},
-        {"zero2", 2},
-        {"stage 2", 2},
-        {"zero 1", 1},
-        {"zero1", 1},
-        {"stage 1", 1},
-        {"parallel optimizer", 1},
-        {"distributed optimizer", 1},
-    };
-    for (int32_t i = 0; i < CS_COUNT(words); i++) {
-        if (strstr(t, words[i].part)) {
-            s->op = s->dp;
-            s->zero = words[i].zero;
-            return;
-        }
-    }
-    if (*t == '\0' && s->dp > 1) {
-        assume(r, "optimizer states replicated");
-    } else if (*t && !cs_text_starts_with(t, "none") && !strstr(t, "zero 0")) {
+    const char *t = text(r, "optimizer_shard");
+    const int32_t zero = cs__case_zero(t);
+    if (zero < 0) {
         refuse(r, "how the optimizer is sharded is unknown");
+    } else if (zero > 0) {
+        s->op = s->dp;
+        s->zero = zero;
+    } else if (*t == '\0' && s->dp > 1) {
+        assume(r, "optimizer states replicated");
     }
 }
 
@@ -578,7 +544,13 @@ cs_status cs_cases_doubt(struct cs_cases *cases, const char *path, struct cs_err
                      : cs_err_set(err, CS_E_INPUT, loc, "case '%.60s' is doubted without a reason", id);
             goto out;
         }
+        if (cases->items[k].doubt) {
+            st = cs_err_set(err, CS_E_INPUT, loc, "case '%.60s' is doubted in line %d of '%.200s' already",
+                            id, (int)cases->items[k].doubt_at.line, cases->items[k].doubt_at.file);
+            goto out;
+        }
         cases->items[k].doubt = cs_arena_strdup(&cases->arena, reason);
+        cases->items[k].doubt_at = (struct cs_loc){cs_arena_strdup(&cases->arena, path), loc.line, 0};
     }
 out:
     cs__csv_release(&csv);

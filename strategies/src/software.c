@@ -240,7 +240,11 @@ static void write_quoted(const char *text, FILE *stream)
         if (*c == '"' || *c == '\\') {
             (void)fputc('\\', stream);
         }
-        (void)fputc(*c, stream);
+        if ((unsigned char)*c < ' ') {
+            (void)fprintf(stream, "\\x%02x", (unsigned)*c);
+        } else {
+            (void)fputc(*c, stream);
+        }
     }
     (void)fputc('"', stream);
 }
@@ -249,7 +253,9 @@ static void write_scripts(const struct cs_software *s, FILE *stream)
 {
     (void)fputs(s->n_scripts > 0 ? "    scripts:\n" : "", stream);
     for (int32_t k = 0; k < s->n_scripts; k++) {
-        (void)fprintf(stream, "      %s: ", s->scripts[k].path);
+        (void)fputs("      ", stream);
+        write_quoted(s->scripts[k].path, stream);
+        (void)fputs(": ", stream);
         write_quoted(s->scripts[k].flags, stream);
         (void)fputc('\n', stream);
     }
@@ -263,7 +269,9 @@ static void write_machines(const struct cs_software *s, FILE *stream)
     for (int32_t i = 0; i < s->n_machines; i++) {
         (void)fputs("      - {notes: ", stream);
         write_quoted(s->machines[i].notes, stream);
-        (void)fprintf(stream, ", server: %s}\n", s->machines[i].server);
+        (void)fputs(", server: ", stream);
+        write_quoted(s->machines[i].server, stream);
+        (void)fputs("}\n", stream);
     }
 }
 

@@ -199,6 +199,8 @@ START_TEST(bad_files_are_refused_at_their_line)
 END_TEST
 
 /* What sources call the same thing is the same strategy. */
+#define N_WORDS 41
+#define REPLICATED "dp=4,mp=1,pp=2"
 START_TEST(sources_words_are_known)
 {
     static const struct {
@@ -217,7 +219,37 @@ START_TEST(sources_words_are_known)
         {"", "partial(custom)", NULL},
         {"", "sometimes", NULL},
         {"in thirds", "none", NULL},
+        {"no distributed optimizer", "no recomputation", REPLICATED},
+        {"enable_parallel_optimizer: False", "n", REPLICATED},
+        {"use_distributed_optimizer=false", "none", REPLICATED},
+        {"none (ZeRO-1 off)", "none", REPLICATED},
+        {"DDP without ZeRO-1", "none", REPLICATED},
+        {"zero0", "none", REPLICATED},
+        {"stage 0", "none", REPLICATED},
+        {"zero stage 0", "none", REPLICATED},
+        {"no", "none", REPLICATED},
+        {"off", "none", REPLICATED},
+        {"false", "none", REPLICATED},
+        {"stage1", "none", "dp=4,mp=1,pp=2,op=4"},
+        {"stage2", "none", "dp=4,mp=1,pp=2,op=4,zero=2"},
+        {"zero_stage: 3", "none", "dp=4,mp=1,pp=2,op=4,zero=3"},
+        {"FSDP ZeRO-2", "none", "dp=4,mp=1,pp=2,op=4,zero=2"},
+        {"FSDP 8", "none", "dp=4,mp=1,pp=2,op=4,zero=3"},
+        {"ZeRO-2 (no offload)", "none", "dp=4,mp=1,pp=2,op=4,zero=2"},
+        {"distributed optimizer (ZeRO-1) off", "none", NULL},
+        {"", "y", "dp=4,mp=1,pp=2,recompute=full"},
+        {"", "uniform 1", "dp=4,mp=1,pp=2,recompute=full"},
+        {"", "\"full (uniform, 1)\"", "dp=4,mp=1,pp=2,recompute=full"},
+        {"", "selective (recompute-activations)", "dp=4,mp=1,pp=2,recompute=selective"},
+        {"", "\"full, block, 1 of 4 layers\"", NULL},
+        {"", "full except 3 layers", NULL},
+        {"", "full (uniform; 1 layer; 2 stages)", NULL},
+        {"", "full4", NULL},
+        {"", "full [none]", NULL},
+        {"", "selective on 2 of 4 layers", NULL},
+        {"", "full: false", NULL},
     };
+    ck_assert_int_eq(CS_COUNT(rows), N_WORDS);
     struct cs_err err = {0};
     struct cs_cases cases = {0};
     struct cs_strbuf text = {0};
@@ -326,6 +358,40 @@ START_TEST(software_is_written_as_it_is_read)
         }
     }
     ck_assert_str_eq(cs_softwares_find(&again, "somebody's blog")->name, "unknown");
+    cs_softwares_release(&again);
+}
+END_TEST
+
+/* A path and a server that mean something to YAML. */
+START_TEST(odd_software_is_written_as_it_is_read)
+{
+    static const char *const paths[] = {"runs: a #1.sh", "- {a}", "\"b\" \\c", "*x", "two\nlines", "null"};
+    struct cs_err err = {0};
+    struct cs_software_machine machines[CS_COUNT(paths)];
+    struct cs_software_script scripts[CS_COUNT(paths)];
+    struct cs_softwares again = {0};
+    struct cs_software *last = &softwares.items[softwares.n - 1];
+    for (int32_t i = 0; i < CS_COUNT(paths); i++) {
+        machines[i] = (struct cs_software_machine){.notes = paths[i], .server = paths[i]};
+        scripts[i] = (struct cs_software_script){.path = paths[i], .flags = paths[i]};
+    }
+    last->machines = machines;
+    last->scripts = scripts;
+    last->n_machines = last->n_scripts = CS_COUNT(paths);
+    FILE *file = fopen(FILE_NAME, "w");
+    ck_assert_ptr_nonnull(file);
+    cs_softwares_write(&softwares, file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_ok(cs_softwares_load(&again, FILE_NAME, &err), &err);
+    ck_assert_int_eq(unlink(FILE_NAME), 0);
+    last = &again.items[again.n - 1];
+    ck_assert_int_eq(last->n_machines, CS_COUNT(paths));
+    ck_assert_int_eq(last->n_scripts, CS_COUNT(paths));
+    for (int32_t i = 0; i < CS_COUNT(paths); i++) {
+        ck_assert_str_eq(last->machines[i].server, paths[i]);
+        ck_assert_str_eq(last->scripts[i].path, paths[i]);
+        ck_assert_str_eq(last->scripts[i].flags, paths[i]);
+    }
     cs_softwares_release(&again);
 }
 END_TEST
@@ -599,6 +665,12 @@ START_TEST(doubts_belong_to_cases)
     write_file("id,reason\na,x\nc,x\n");
     ck_assert_int_eq(cs_cases_doubt(&cases, FILE_NAME, &err), CS_E_INPUT);
     ck_assert_int_eq(err.line, 3);
+    cases.items[0].doubt = NULL;
+    write_file("id,reason\na,x\na,y\n");
+    ck_assert_int_eq(cs_cases_doubt(&cases, FILE_NAME, &err), CS_E_INPUT);
+    ck_assert_int_eq(err.line, 3);
+    ck_assert_str_eq(err.text, "case 'a' is doubted in line 2 of '" FILE_NAME "' already");
+    cases.items[0].doubt = NULL;
     write_file("id,reason\na,\n");
     ck_assert_int_eq(cs_cases_doubt(&cases, FILE_NAME, &err), CS_E_INPUT);
     cs_cases_release(&cases);
@@ -619,9 +691,10 @@ static Suite *suite(void)
     tcase_add_test(tcase, rows_that_cannot_run_say_why);
     tcase_add_test(tcase, doubts_belong_to_cases);
     tcase_add_loop_test(tcase, bad_files_are_refused_at_their_line, 0, CS_COUNT(bad));
-    tcase_add_loop_test(tcase, sources_words_are_known, 0, 12);
+    tcase_add_loop_test(tcase, sources_words_are_known, 0, N_WORDS);
     tcase_add_test(tcase, errors_are_as_defined);
     tcase_add_test(tcase, software_is_written_as_it_is_read);
+    tcase_add_test(tcase, odd_software_is_written_as_it_is_read);
     tcase_add_test(tcase, calibration_finds_a_figure_again);
     tcase_add_test(tcase, published_runs_give_the_catalogue_s_chip);
     tcase_add_test(tcase, collectives_give_the_catalogue_s_links);

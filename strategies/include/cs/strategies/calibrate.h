@@ -53,7 +53,8 @@ struct cs_calibrate_options {
     int32_t n_rounds; /* simulate, fit; 0 = 3 */
     int32_t n_starts; /* of the first fit: the priors, and others drawn from them; 0 = 1 */
     bool cross_validate;
-    int32_t n_folds;  /* predict so many random parts of the cases, each without itself; 0, 1 = none */
+    int32_t n_folds;  /* predict so many random parts of the cases (no more than cases), each without itself;
+                         0, 1 = none */
     const char *only; /* a chip: fit its generation alone to its own runs and keep everything else, software
                          too; NULL = everything. At the optimum of everything both give the same figures. */
     void (*say)(void *context, const char *line); /* progress, may be NULL */

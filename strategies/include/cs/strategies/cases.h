@@ -45,6 +45,7 @@ struct cs_case {
     struct cs_strategy strategy;
     const char *problem;     /* NULL, or why the row cannot be run */
     const char *doubt;       /* NULL, or why the measurement is doubtful; sums are given with and without */
+    struct cs_loc doubt_at;  /* where that is written */
     const char *assumptions; /* what the row left open, "" = nothing */
 };
 
@@ -63,7 +64,7 @@ struct cs_cases {
 CS_MUST_CHECK cs_status cs_cases_load(struct cs_cases *cases, const char *path,
                                       const struct cs_softwares *softwares, struct cs_err *err);
 /** Read why measurements are doubtful (columns id, reason) into the cases. CS_E_INPUT with file and line for
- * an unknown case or an empty reason. */
+ * an unknown case, an empty reason, or a case that is doubted already. */
 CS_MUST_CHECK cs_status cs_cases_doubt(struct cs_cases *cases, const char *path, struct cs_err *err);
 void cs_cases_release(struct cs_cases *cases);
 
