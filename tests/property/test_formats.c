@@ -150,7 +150,9 @@ static void assert_chakra(const struct cs_trace *trace, bool beside, const char 
      * (fused products, half-batches, swapped activations), the wait for it is not the compute stream's. */
     ck_assert_msg(beside || fabs(bubble[0] - bubble[1]) <= 1e-4, "%s: bubble %.9f became %.9f", name,
                   bubble[0], bubble[1]);
-    ck_assert_msg(fabs(made_s - again_s) <= 1e-9 * made_s, "%s: %.12g s became %.12g s", name, made_s,
+    /* SimGrid takes what is less than its precision apart, 1e-9 s, for one moment, and sums of the same
+     * durations differ in their last digits: that many a hop of the critical path may move. */
+    ck_assert_msg(fabs(made_s - again_s) <= 1e-9 * made_s + 2e-9, "%s: %.12g s became %.12g s", name, made_s,
                   again_s);
     cs_trace_free(read);
     scratch_close(dir);
