@@ -21,6 +21,7 @@ START_TEST(test_separate_accumulation)
     ck_assert_double_eq_tol(workload_traffic(b, "backward", "ffn.down.accumulate", &n), 10 * weights, 1);
     ck_assert_int_eq(n, 32);
     ck_assert_double_eq_tol(workload_traffic(b, "backward", "ffn.gate_up.accumulate", &n), 20 * weights, 1);
+    ck_assert_int_eq(n, 32); /* one matrix, whatever it is made of */
     ck_assert_double_eq_tol(workload_traffic(a, "backward", "ffn.down.accumulate", &n), 0, 1e-9);
     ck_assert_int_eq(workload_count(b, workload_block(b, 0, "backward"),
                                     (struct workload_filter){.label = "embedding.accumulate"}, NULL),
@@ -28,6 +29,54 @@ START_TEST(test_separate_accumulation)
     cs_trace_free(a);
     cs_trace_free(b);
     cs_model_release(&llama);
+}
+END_TEST
+
+START_TEST(test_added_gradients_are_written_once)
+{
+    /* Of a convolution as of a product: 2 bytes instead of 8. Of the table of tokens: a gradient in bf16 of
+     * the whole table, cleared, and rows read and written in it. */
+    int32_t n = 0;
+    struct cs_model resnet = workload_model("resnet-50");
+    struct cs_model llama = workload_model("llama2-7b");
+    struct cs_training images = workload_training(&resnet, 256, 1);
+    struct cs_training tokens = workload_training(&llama, 8, 1024);
+    double convolution[2];
+    double table[2];
+    for (int32_t i = 0; i < 2; i++) {
+        images.separate_accumulation = tokens.separate_accumulation = i == 1;
+        struct cs_trace *a = workload_trace(&resnet, &images, "dp=4,micro_batch=32");
+        struct cs_trace *b = workload_trace(&llama, &tokens, "dp=2,micro_batch=2");
+        convolution[i] = workload_traffic(a, "backward", "conv1.wgrad", &n);
+        table[i] = workload_traffic(b, "backward", "embedding", &n);
+        cs_trace_free(a);
+        cs_trace_free(b);
+    }
+    const double weights = 64.0 * 64 + 2 * 256.0 * 64 + 256.0 * 128 + 3 * 512.0 * 128 + 512.0 * 256 +
+                           5 * 1024.0 * 256 + 1024.0 * 512 + 2 * 2048.0 * 512;
+    const double rows = 2 * 1024.0 * 4096;
+    ck_assert_double_eq_tol(convolution[0] - convolution[1], 6 * weights, 1);
+    ck_assert_double_eq_tol(table[0], 10 * rows, 1);
+    ck_assert_double_eq_tol(table[1], 6 * rows + 2 * 32000.0 * 4096, 1);
+    cs_model_release(&resnet);
+    cs_model_release(&llama);
+}
+END_TEST
+
+START_TEST(test_added_gradients_are_kernels_of_parameters)
+{
+    /* Queries, keys and values are one matrix and one vector to a program, though three of each here. */
+    int32_t n = 0;
+    struct cs_model gpt = workload_gpt(4, 512, 8, 4096);
+    struct cs_training training = workload_training(&gpt, 8, 1024);
+    training.separate_accumulation = true;
+    struct cs_trace *trace = workload_trace(&gpt, &training, "dp=2");
+    const double weights = 3.0 * 512 * (512 + 1) * 4;
+    double bytes = workload_traffic(trace, "backward", "attention.qkv.accumulate", &n);
+    ck_assert_double_eq_tol(bytes, 10 * weights, 1);
+    ck_assert_int_eq(n, 2 * 4);
+    cs_trace_free(trace);
+    cs_model_release(&gpt);
 }
 END_TEST
 
@@ -161,6 +210,8 @@ static Suite *kernels_suite(void)
     Suite *suite = suite_create("kernels");
     TCase *c = tcase_create("kernels");
     tcase_add_test(c, test_separate_accumulation);
+    tcase_add_test(c, test_added_gradients_are_written_once);
+    tcase_add_test(c, test_added_gradients_are_kernels_of_parameters);
     tcase_add_test(c, test_separate_gate);
     tcase_add_test(c, test_separate_gelu);
     tcase_add_test(c, test_norm_casts);

@@ -71,6 +71,9 @@ START_TEST(published_rows_become_cases)
     ck_assert(c->strategy.sp);
     ck_assert_int_eq(c->strategy.op, 1);
     ck_assert_int_eq(c->training.dtype, CS_DTYPE_BF16);
+    ck_assert_int_eq(c->training.gradient_dtype, CS_DTYPE_FP32);
+    c = case_of(&cases, "r0184"); /* MindFormers keeps gradients as it keeps parameters' copies */
+    ck_assert_int_eq(c->training.gradient_dtype, CS_DTYPE_BF16);
     c = case_of(&cases, "r2102"); /* its own TFLOP/s say which vocabulary it has */
     ck_assert_int_eq(c->model.vocab, 250880);
     double flop =

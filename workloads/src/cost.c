@@ -481,9 +481,9 @@ static int32_t n_parameters(const struct cs_costing *costing, const struct cs_se
         return node->n_par;
     }
     for (uint8_t i = 0; i < node->n_par; i++) {
-        bool long_one = segment->tensors[node->par[i]].n_axes > 1;
-        matrix = matrix || long_one;
-        vector = vector || !long_one;
+        bool is_matrix = cs__param_is_matrix(segment, node, node->par[i]);
+        matrix = matrix || is_matrix;
+        vector = vector || !is_matrix;
     }
     const struct cs_tensor *weight = &segment->tensors[node->par[0]];
     bool in_turn = node->kind == CS_OPKIND_GROUPED_MATMUL && costing->separate_experts;
