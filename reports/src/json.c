@@ -199,6 +199,7 @@ static void put_inputs(json_t *object, const struct cs_study *study, const struc
     put_text(batch, "gradient_dtype", cs_dtype_names[training->gradient_dtype]);
     put_text(batch, "optimizer", cs_optimizer_names[training->optimizer]);
     put_bool(batch, "flash_attention", training->flash_attention);
+    put_bool(batch, "async_tensor_model_parallel_allreduce", training->async_tensor_parallel);
     put_bool(batch, "fused_rmsnorm", !training->separate_norms);
     put_bool(batch, "fused_rotary_pos_emb", !training->separate_rope);
     put_bool(batch, "fused_swiglu", training->fused_glu);

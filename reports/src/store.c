@@ -327,9 +327,10 @@ uint64_t cs_store_study_hash(const struct cs_study *study, const struct cs_run_o
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         hash = cs_hash_mix(hash, words[i]);
     }
-    if (t->separate_gate || t->separate_gelu || t->separate_accumulation) { /* as before for those without */
-        hash = cs_hash_mix(
-            hash, (uint64_t)(t->separate_gate | t->separate_gelu << 1 | t->separate_accumulation << 2));
+    uint64_t later = (uint64_t)(t->separate_gate | t->separate_gelu << 1 | t->separate_accumulation << 2 |
+                                t->async_tensor_parallel << 3);
+    if (later) { /* as before for those without */
+        hash = cs_hash_mix(hash, later);
     }
     hash = cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
     hash = cs_hash_real(hash, t->host_bytes_per_s);

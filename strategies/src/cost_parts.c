@@ -3,6 +3,7 @@
 
 #include "cs/base/text.h"
 
+#include <math.h>
 #include <string.h>
 
 static double op_s(const struct cs_cost *cost, const struct cs_chip *chip, const struct cs_cost_op *op)
@@ -47,6 +48,7 @@ int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *s, enum cs
     cs_segments_cost_build(&part.segments, cost->model, cost->training, &alone);
     int32_t n = part.segments.n_segments;
     const struct cs_chip *chip = cost->platform->devices[rank].chip;
+    part.chip = chip;
     part.forward_s = CS_ARENA_NEW(&part.segments.arena, double, n);
     part.backward_s = CS_ARENA_NEW(&part.segments.arena, double, n);
     for (int32_t i = 0; i < n; i++) {
@@ -59,14 +61,17 @@ int32_t cs__cost_plan(struct cs_cost *cost, const struct cs_strategy *s, enum cs
     return cost->n_plans++;
 }
 
-static double colls_s(struct cs_cost *cost, const struct cs_cost_ops *ops,
+/* What collectives add to computing: all of their time, or what the operation that they run under leaves. */
+static double colls_s(struct cs_cost *cost, const struct cs_chip *chip, const struct cs_cost_ops *ops,
                       const int32_t group[CS_N_COST_GROUPS])
 {
     double sum_s = 0;
     for (int32_t i = 0; i < ops->n; i++) {
         const struct cs_cost_op *op = &ops->ops[i];
         if (op->is_collective) {
-            sum_s += cs__cost_coll(cost, group[op->group], op->coll, op->bytes).time_s;
+            double time_s = cs__cost_coll(cost, group[op->group], op->coll, op->bytes).time_s;
+            CS_ASSERT(!op->beside || (i + 1 < ops->n && !ops->ops[i + 1].is_collective));
+            sum_s += op->beside ? fmax(0, time_s - op_s(cost, chip, &ops->ops[i + 1])) : time_s;
         }
     }
     return sum_s;
@@ -85,8 +90,8 @@ int32_t cs__cost_times(struct cs_cost *cost, int32_t plan, const int32_t group[C
                                       CS_ARENA_NEW(&cost->arena, double, n)};
     for (int32_t i = 0; i < n; i++) {
         const struct cs_segment_cost *segment = &part->segments.segments[i];
-        times.forward_s[i] = part->forward_s[i] + colls_s(cost, &segment->forward, group);
-        times.backward_s[i] = part->backward_s[i] + colls_s(cost, &segment->backward, group);
+        times.forward_s[i] = part->forward_s[i] + colls_s(cost, part->chip, &segment->forward, group);
+        times.backward_s[i] = part->backward_s[i] + colls_s(cost, part->chip, &segment->backward, group);
     }
     CS_GROW(cost->times, cost->n_times, cost->cap_times);
     cost->times[cost->n_times] = times;

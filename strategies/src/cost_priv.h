@@ -45,6 +45,7 @@ struct cs__cost_coll {
 struct cs__plan_part {
     struct cs_segments_cost segments;
     double *forward_s, *backward_s; /* per segment, computing only */
+    const struct cs_chip *chip;
 };
 
 /** A plan's segments with the collectives of given groups. */

@@ -28,9 +28,10 @@ static uint64_t hash_training(uint64_t hash, const struct cs_training *t)
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         hash = cs_hash_mix(hash, (uint64_t)words[i]);
     }
-    if (t->separate_gate || t->separate_gelu || t->separate_accumulation) { /* as before for those without */
-        hash = cs_hash_mix(
-            hash, (uint64_t)(t->separate_gate | t->separate_gelu << 1 | t->separate_accumulation << 2));
+    uint64_t later = (uint64_t)(t->separate_gate | t->separate_gelu << 1 | t->separate_accumulation << 2 |
+                                t->async_tensor_parallel << 3);
+    if (later) { /* as before for those without */
+        hash = cs_hash_mix(hash, later);
     }
     hash = cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
     if (t->routing_imbalance_frac > 1) { /* as before for those without */

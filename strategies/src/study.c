@@ -57,7 +57,9 @@ static cs_status check_fused(const struct cs_study *study, const struct cs_yaml_
         {"moe_grouped_gemm", t->separate_experts, m->n_experts > 0, "experts"},
         {"mlp_layer_fusion", t->separate_gate, m->image == 0 && is_gated && has_dense, "dense gated MLP"},
         {"bias_gelu_compiled", t->separate_gelu,
-         m->image == 0 && m->activation == CS_ACT_GELU && m->linear_bias, "GELU behind a bias"}};
+         m->image == 0 && m->activation == CS_ACT_GELU && m->linear_bias, "GELU behind a bias"},
+        {"async_tensor_model_parallel_allreduce", t->async_tensor_parallel, m->image == 0,
+         "tensor parallelism"}};
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         if (words[i].asked && !words[i].has) {
             const struct cs_yaml_node *node = cs_yaml_get(cs_yaml_get(root, "training"), words[i].key);
@@ -121,6 +123,7 @@ static cs_status read_training(struct cs_study *study, const struct cs_yaml_node
                                           "gradient_bucket",
                                           "clip_gradient",
                                           "flash_attention",
+                                          "async_tensor_model_parallel_allreduce",
                                           "host_bandwidth",
                                           "gradient_fusion",
                                           "gradient_aggregation_group",
@@ -374,6 +377,8 @@ static cs_status load_parts(struct cs_study *study, const struct cs_study_source
                                 &study->training.host_bytes_per_s, err));
     CS_TRY(cs_yaml_opt_bool(cs_yaml_get(root, "training"), "flash_attention",
                             &study->training.flash_attention, err));
+    CS_TRY(cs_yaml_opt_bool(cs_yaml_get(root, "training"), "async_tensor_model_parallel_allreduce",
+                            &study->training.async_tensor_parallel, err));
     CS_TRY(read_fused(&study->training, cs_yaml_get(root, "training"), err));
     CS_TRY(check_fused(study, root, err));
 out:

@@ -90,6 +90,7 @@ static void random_model(struct cs_model *model, struct cs_training *training)
         .scatter_messages = pick(2),
         .blocking_sends = pick(2),
         .serial_messages = pick(2),
+        .async_tensor_parallel = pick(3) == 0,
         .separate_accumulation = pick(2),
         .widened_gradients = pick(2),
         .separate_gate = pick(2),

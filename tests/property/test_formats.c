@@ -206,6 +206,7 @@ START_TEST(test_random)
         bool experts = cs_rng_below(&rng, 3) == 0;
         const struct cs_model model = models[experts];
         struct cs_training training = workload_training(&model, 24, 1024);
+        training.async_tensor_parallel = i % 2 == 1;
         training.flash_attention = true;
         training.bucket_bytes = cs_rng_below(&rng, 2) ? 64e6 : 1e6;
         struct cs_strategy strategy = random_strategy(&rng, experts);

@@ -141,6 +141,7 @@ START_TEST(test_random)
         training.scatter_messages = cs_rng_below(&rng, 2) == 1;
         training.blocking_sends = cs_rng_below(&rng, 2) == 1;
         training.serial_messages = cs_rng_below(&rng, 2) == 1;
+        training.async_tensor_parallel = cs_rng_below(&rng, 2) == 1;
         training.separate_accumulation = cs_rng_below(&rng, 2) == 1;
         training.widened_gradients = cs_rng_below(&rng, 2) == 1;
         training.separate_gate = cs_rng_below(&rng, 2) == 1;

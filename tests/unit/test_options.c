@@ -1,5 +1,4 @@
-/* Options of a training: overlapped tensor-parallel communication, kept communication, offload, swap,
- * optimizers, fp8, gradient types. */
+/* Options of a training: offload, swap, optimizers, fp8, gradient types. */
 #include "cs_test.h"
 #include "workload_fixture.h"
 
@@ -20,61 +19,6 @@ static void totals_of(const char *strategy, struct cs_trace_totals *totals, stru
     cs_trace_memory(trace, 0, peak);
     cs_trace_free(trace);
 }
-
-START_TEST(test_overlap_moves_as_much)
-{
-    /* The same work and the same bytes, on the lane of tensor-parallel communication. */
-    static const char *const rows[] = {"mp=4,half_batches=2", "mp=4,fused_tp=true",
-                                       "mp=4,sp=true,half_batches=2", "mp=4,sp=true,fused_tp=true",
-                                       "mp=4,sp=true,fused_tp=true,recompute=full"};
-    static const char *const plain[] = {"mp=4", "mp=4", "mp=4,sp=true", "mp=4,sp=true",
-                                        "mp=4,sp=true,recompute=full"};
-    struct cs_trace_totals a;
-    struct cs_trace_totals b;
-    struct cs_mem_peak peak_a;
-    struct cs_mem_peak peak_b;
-    totals_of(plain[_i], &a, &peak_a);
-    totals_of(rows[_i], &b, &peak_b);
-    ck_assert_double_eq_tol(b.compute_flop / a.compute_flop, 1.0, 1e-9);
-    for (int32_t c = 0; c < CS_N_COLLS; c++) {
-        ck_assert_double_eq_tol(b.coll_bytes[c], a.coll_bytes[c], 1e-6 * a.coll_bytes[c] + 1);
-    }
-    ck_assert_int_eq(peak_a.total_bytes, peak_b.total_bytes);
-    struct cs_trace *trace = workload_trace(&model, &training, rows[_i]);
-    const struct cs_block *block = workload_block(trace, 0, "forward");
-    for (int32_t i = 0; i < block->n_ops; i++) {
-        const struct cs_op *op = &block->ops[i];
-        if (op->type == CS_OP_COLLECTIVE && op->layer >= 0) {
-            ck_assert_str_eq(trace->comms[op->comm].name, "tp-async");
-            ck_assert_int_ne(op->stream, CS_STREAM_COMPUTE);
-        }
-    }
-    cs_trace_free(trace);
-}
-END_TEST
-
-START_TEST(test_kept_communication)
-{
-    /* Full recomputation: a set of tensor-parallel collectives less, against their results being kept. */
-    struct cs_trace_totals a;
-    struct cs_trace_totals b;
-    struct cs_mem_peak peak_a;
-    struct cs_mem_peak peak_b;
-    totals_of("mp=4,recompute=full", &a, &peak_a);
-    totals_of("mp=4,recompute=full,keep_comm=true", &b, &peak_b);
-    const double sbh = 1024.0 * 512 * 2;
-    ck_assert_double_eq_tol(a.coll_bytes[CS_COLL_ALL_REDUCE] - b.coll_bytes[CS_COLL_ALL_REDUCE],
-                            8 * 4 * 2 * sbh, 1);
-    struct cs_trace *trace = workload_trace(&model, &training, "mp=4,recompute=full,keep_comm=true");
-    int64_t bytes;
-    workload_count(
-        trace, workload_block(trace, 0, "forward"),
-        (struct workload_filter){.type = IS(CS_OP_ALLOC), .mem = IS(CS_MEM_ACTIVATIONS), .layer = IS(1)},
-        &bytes);
-    ck_assert_int_eq(bytes, 3 * (int64_t)sbh);
-    cs_trace_free(trace);
-}
-END_TEST
 
 START_TEST(test_offload)
 {
@@ -646,8 +590,6 @@ static Suite *options_suite(void)
     Suite *suite = suite_create("options");
     TCase *c = tcase_create("options");
     tcase_add_checked_fixture(c, setup, NULL);
-    tcase_add_loop_test(c, test_overlap_moves_as_much, 0, 5);
-    tcase_add_test(c, test_kept_communication);
     tcase_add_test(c, test_offload);
     tcase_add_test(c, test_swap);
     tcase_add_loop_test(c, test_gradient_sync, 0, 3);

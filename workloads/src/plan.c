@@ -225,57 +225,87 @@ static void emit_accumulation(struct cs_planner *p, struct cs_oplist *list, int3
     }
 }
 
-static void emit_weight_gradient(struct cs_planner *p, struct cs_oplist *list, int32_t i)
+static void emit_weight_product(struct cs_planner *p, struct cs_oplist *list, int32_t i)
 {
     const struct cs_node *node = &p->segment->nodes[i];
     char label[96];
     cs__emit_compute(p->builder, list, CS_PHASE_BACKWARD, join(node->label, ".wgrad", label, sizeof label),
                      cs__node_cost(&p->builder->costing, p->segment, node, &p->space[i], CS_PASS_WEIGHT));
-    emit_accumulation(p, list, i);
+}
+
+static void emit_input_product(struct cs_planner *p, struct cs_oplist *list, int32_t i)
+{
+    const struct cs_node *node = &p->segment->nodes[i];
+    char label[96];
+    cs__emit_compute(p->builder, list, CS_PHASE_BACKWARD, join(node->label, ".dgrad", label, sizeof label),
+                     cs__node_cost(&p->builder->costing, p->segment, node, &p->space[i], CS_PASS_BACKWARD));
+}
+
+static bool has_input_gradient(const struct cs_planner *p, const struct cs_node *node)
+{
+    bool has = false;
+    for (uint8_t k = 0; k < node->n_in; k++) {
+        has |= !p->segment->tensors[node->in[k]].no_grad;
+    }
+    return has;
+}
+
+/** Collectives that may run beside gradients: the one that gathers the operand again is awaited behind the
+ *  gradient of the input, the one that reduces that gradient behind the gradient of the weight. */
+static void emit_product_backward(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum half half)
+{
+    const struct cs_node *node = &p->segment->nodes[i];
+    const bool input = has_input_gradient(p, node);
+    bool beside = false;
+    if (half != HALF_WEIGHT && cs__node_casts(&p->builder->costing, p->segment, node)) {
+        emit_cast(p, list, i, CS_PHASE_BACKWARD, CS_PASS_BACKWARD);
+    }
+    if (half == HALF_BOTH) {
+        int32_t from = list->n;
+        emit_regather(p, list, i);
+        beside = input && cs__plan_beside(p, list, from, node);
+    }
+    if (input) {
+        emit_input_product(p, list, i);
+        if (beside) {
+            cs__plan_await(p->builder, list);
+        }
+        int32_t from = list->n;
+        emit_gradient_moves(p, list, i);
+        beside = half == HALF_BOTH && cs__plan_beside(p, list, from, node);
+    }
+    if (half == HALF_BOTH) {
+        emit_weight_product(p, list, i);
+        if (beside) {
+            cs__plan_await(p->builder, list);
+        }
+        emit_accumulation(p, list, i);
+    }
 }
 
 static void emit_node_backward(struct cs_planner *p, struct cs_oplist *list, int32_t i, enum half half)
 {
-    struct cs_builder *builder = p->builder;
     const struct cs_node *node = &p->segment->nodes[i];
-    const struct cs_space *space = &p->space[i];
-    char label[96];
-    bool input_gradient = false;
-    for (uint8_t k = 0; k < node->n_in; k++) {
-        input_gradient |= !p->segment->tensors[node->in[k]].no_grad;
+    if (cs__node_is_product(node)) {
+        emit_product_backward(p, list, i, half);
+        return;
     }
-    if (half == HALF_BOTH || !cs__node_is_product(node)) {
-        emit_regather(p, list, i);
-    }
+    emit_regather(p, list, i);
     if (cs__planner_is_ring(p, node)) {
         cs__plan_ring_backward(p, list, i);
         emit_gradient_moves(p, list, i);
         return;
     }
-    if (!cs__node_is_product(node)) {
-        if (node->exchange == CS_EXCHANGE_OUTPUT) {
-            emit_exchange(p, list, i, CS_PHASE_BACKWARD);
-        }
-        cs__emit_compute(builder, list, CS_PHASE_BACKWARD, node->label,
-                         cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_BACKWARD));
-        if (node->exchange == CS_EXCHANGE_INPUT) {
-            emit_exchange(p, list, i, CS_PHASE_BACKWARD);
-        }
-        emit_gradient_moves(p, list, i);
-        emit_accumulation(p, list, i);
-        return;
+    if (node->exchange == CS_EXCHANGE_OUTPUT) {
+        emit_exchange(p, list, i, CS_PHASE_BACKWARD);
     }
-    if (half != HALF_WEIGHT && cs__node_casts(&builder->costing, p->segment, node)) {
-        emit_cast(p, list, i, CS_PHASE_BACKWARD, CS_PASS_BACKWARD);
+    cs__emit_compute(p->builder, list, CS_PHASE_BACKWARD, node->label,
+                     cs__node_cost(&p->builder->costing, p->segment, node, &p->space[i], CS_PASS_BACKWARD));
+    if (node->exchange == CS_EXCHANGE_INPUT) {
+        emit_exchange(p, list, i, CS_PHASE_BACKWARD);
     }
-    if (input_gradient) {
-        cs__emit_compute(builder, list, CS_PHASE_BACKWARD, join(node->label, ".dgrad", label, sizeof label),
-                         cs__node_cost(&builder->costing, p->segment, node, space, CS_PASS_BACKWARD));
-        emit_gradient_moves(p, list, i);
-    }
-    if (half == HALF_BOTH) {
-        emit_weight_gradient(p, list, i);
-    }
+    emit_gradient_moves(p, list, i);
+    emit_accumulation(p, list, i);
 }
 
 /** Run the regions again that node `i` needs something of and that have not been run yet. */
@@ -339,7 +369,8 @@ static void build_weight(struct cs_planner *p, struct cs_plan *plan)
     for (int32_t i = p->segment->n_nodes - 1; i >= 0; i--) {
         if (cs__node_is_product(&p->segment->nodes[i])) {
             emit_regather(p, list, i);
-            emit_weight_gradient(p, list, i);
+            emit_weight_product(p, list, i);
+            emit_accumulation(p, list, i);
         }
     }
     cs__oplist_free_mem(list, CS_MEM_ACTIVATIONS, plan->late_bytes,

@@ -1,5 +1,6 @@
 /* Tensor-parallel communication under computation: half-batches, and products fused with their collectives.
- * Both rewrite a list that blocks on its collectives into one that runs them on their own lane. */
+ * Both rewrite a list that blocks on its collectives into one that runs them on their own lane.
+ * cs__plan_beside instead launches single collectives on that lane while plan.c writes a backward pass. */
 #include "plan_priv.h"
 
 #include "cs/base/text.h"
@@ -149,4 +150,26 @@ void cs__plan_overlap(struct cs_builder *builder, struct cs_plan *plan)
         cs__oplist_release(lists[i]);
         *lists[i] = out;
     }
+}
+
+bool cs__plan_beside(struct cs_planner *planner, struct cs_oplist *list, int32_t from,
+                     const struct cs_node *node)
+{
+    struct cs_builder *builder = planner->builder;
+    const struct cs_strategy *strategy = &builder->strategy;
+    bool more = planner->segment->is_layer && (strategy->half_batches > 1 || strategy->fused_tp);
+    bool experts =
+        node->n_par > 0 && cs__planner_is_expert(planner, &planner->segment->tensors[node->par[0]]);
+    if (!builder->training->async_tensor_parallel || more || experts || list->n != from + 1 ||
+        !is_tp(builder, &list->ops[from])) {
+        return false;
+    }
+    struct cs_op op = list->ops[--list->n];
+    launch(builder, list, op);
+    return true;
+}
+
+void cs__plan_await(struct cs_builder *builder, struct cs_oplist *list)
+{
+    await(builder, list);
 }

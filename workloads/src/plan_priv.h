@@ -92,6 +92,13 @@ void cs__plan_ring_backward(struct cs_planner *planner, struct cs_oplist *list, 
 
 /** Run tensor-parallel communication under computation, as the strategy asks. */
 void cs__plan_overlap(struct cs_builder *builder, struct cs_plan *plan);
+/** If the training has such, and a dense product's list from `from` on is one tensor-parallel collective, run
+ *  that on its lane from here: true, and cs__plan_await has to end it. Else, with several or none, they stay
+ * as they are (Korthikanti et al., arXiv 2205.05198, 4.2.2, gather an operand again so; Megatron-LM's
+ *  LinearWithGradAccumulationAndAsyncCommunication reduces the gradient of the input so too). */
+bool cs__plan_beside(struct cs_planner *planner, struct cs_oplist *list, int32_t from,
+                     const struct cs_node *node);
+void cs__plan_await(struct cs_builder *builder, struct cs_oplist *list);
 
 /** Is the parameter an expert's? */
 bool cs__planner_is_expert(const struct cs_planner *planner, const struct cs_tensor *param);

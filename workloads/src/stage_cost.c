@@ -61,6 +61,20 @@ static void add_memory(struct cs_cost_memory *memory, const struct cs_op *op)
     }
 }
 
+/** A collective that holds the compute stream up, alone or beside an operation. */
+static bool take_collective(const struct cs_builder *builder, const struct cs_op *op, struct cs_cost_op *out)
+{
+    bool beside = op->comm == builder->group_comm[CS_GROUP_TP_ASYNC]; /* cs__plan_beside's, where covered */
+    enum cs_cost_group group = beside ? CS_COST_TP : group_of_comm(builder, op->comm);
+    *out = (struct cs_cost_op){.is_collective = true,
+                               .phase = (enum cs_phase)op->phase,
+                               .group = group,
+                               .coll = (enum cs_coll)op->coll,
+                               .bytes = op->bytes,
+                               .beside = beside};
+    return beside || (op->stream == CS_STREAM_COMPUTE && group != CS_N_COST_GROUPS);
+}
+
 /** The operations of the compute stream of a list, and what it does to memory. */
 static void take_list(const struct cs_builder *builder, const struct cs_oplist *list, struct cs_arena *arena,
                       struct cs_cost_ops *out)
@@ -73,13 +87,8 @@ static void take_list(const struct cs_builder *builder, const struct cs_oplist *
         } else if (op->type == CS_OP_COMPUTE) {
             out->ops[out->n++] =
                 (struct cs_cost_op){.phase = (enum cs_phase)op->phase, .cost = builder->costs[op->cost]};
-        } else if (op->type == CS_OP_COLLECTIVE && op->stream == CS_STREAM_COMPUTE &&
-                   group_of_comm(builder, op->comm) != CS_N_COST_GROUPS) {
-            out->ops[out->n++] = (struct cs_cost_op){.is_collective = true,
-                                                     .phase = (enum cs_phase)op->phase,
-                                                     .group = group_of_comm(builder, op->comm),
-                                                     .coll = (enum cs_coll)op->coll,
-                                                     .bytes = op->bytes};
+        } else if (op->type == CS_OP_COLLECTIVE) {
+            out->n += take_collective(builder, op, &out->ops[out->n]);
         }
     }
 }

@@ -27,7 +27,7 @@ enum cs_cost_group {
     CS_N_COST_GROUPS
 };
 
-/** One operation that occupies the compute stream. */
+/** One operation that occupies the compute stream, or a collective beside one. */
 struct cs_cost_op {
     bool is_collective;
     enum cs_phase phase;
@@ -35,6 +35,8 @@ struct cs_cost_op {
     enum cs_cost_group group; /* of a collective, with what follows */
     enum cs_coll coll;
     int64_t bytes; /* as enum cs_coll says */
+    bool beside;   /* of covered strategies: it runs under the next operation, a product, and both have to
+                      end before the one after */
 };
 
 /** What running a list of operations does to the memory of a rank. */
@@ -105,7 +107,8 @@ struct cs_stages_cost {
 
 /** Do the parts below say all there is to a strategy? They do for dp, mp, sp, pp, op, zero and uniform
  *  recomputation under GPipe and 1F1B of a model without experts; a closed form has to leave other strategies
- *  to the simulation: of those, operations in groups of other kinds are left out below. */
+ *  to the simulation: of those, operations in groups of other kinds are left out below, and collectives on
+ *  the tensor-parallel lane do not run under what follows them. */
 bool cs_stage_cost_covers(const struct cs_model *model, const struct cs_strategy *strategy);
 
 /** Derive the segments of a strategy that cs_strategy_check accepts. The caller releases. Cost O(operators).

@@ -73,6 +73,9 @@ struct cs_training {
     bool separate_accumulation; /* a micro-batch's gradients are added to the step's by kernels of their own
                                    (PyTorch's autograd, Megatron-LM without gradient accumulation fusion), not
                                    by the products that make them */
+    bool async_tensor_parallel; /* backward, a dense product's operand is gathered again under its input's
+                                   gradient, which is reduced under its weight's (Megatron-LM since 3.0); not
+                                   in layers where half_batches or fused_tp overlap more */
     bool widened_gradients;     /* separate_accumulation: each gradient is cast to gradient_dtype before it is
                                    added, and a step's are reduced whole though every rank updates a shard of
                                    the weights (zero 1; DeepSpeed's BF16 optimizer) */
