@@ -80,6 +80,7 @@ void cs__case_kernels(struct cs_training *training, const struct cs_model *model
                       const struct cs_software *software, const char *notes, const char *flags)
 {
     training->separate_casts = software->separate_casts;
+    training->async_tensor_parallel = software->async_tensor_parallel;
     training->separate_accumulation = software->separate_accumulation;
     training->separate_gate =
         software->separate_gate && !strstr(flags, "mlp-layer-fusion") &&

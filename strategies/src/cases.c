@@ -185,6 +185,8 @@ static void read_recompute(struct reader *r)
     const char *why = cs__case_recompute(t, &kind);
     if (why) {
         refuse(r, why);
+    } else if (r->c->software->no_recomputation && kind != CS_RECOMPUTE_NONE) {
+        assume(r, "no recomputation, although stated");
     } else if (*t == '\0') {
         assume(r, "no recomputation");
     } else if (list && kind != CS_RECOMPUTE_NONE) {

@@ -52,6 +52,7 @@ static const struct {
     {"scatter_messages", offsetof(struct cs_software, scatter_messages)},
     {"blocking_sends", offsetof(struct cs_software, blocking_sends)},
     {"serial_messages", offsetof(struct cs_software, serial_messages)},
+    {"async_tensor_parallel", offsetof(struct cs_software, async_tensor_parallel)},
     {"overlap_tensor_parallel", offsetof(struct cs_software, overlap_tensor_parallel)},
     {"blocking_launches", offsetof(struct cs_software, blocking_launches)},
     {"graph_launches", offsetof(struct cs_software, graph_launches)},
@@ -63,6 +64,7 @@ static const struct {
     {"tensor_bias", offsetof(struct cs_software, tensor_bias)},
     {"separate_rope", offsetof(struct cs_software, separate_rope)},
     {"norm_casts", offsetof(struct cs_software, norm_casts)},
+    {"no_recomputation", offsetof(struct cs_software, no_recomputation)},
     {"elementary_optimizer", offsetof(struct cs_software, elementary_optimizer)},
 };
 

@@ -68,6 +68,17 @@ START_TEST(published_rows_become_cases)
     ck_assert_int_eq(c->strategy.selective_layers.n, 8);
     ck_assert_int_eq(c->strategy.selective_layers.at[1], 4);
     ck_assert_int_eq(case_of(&cases, "r0257")->kind, CS_CASE_MEMORY_ACTIVATIONS);
+    /* vTrain's runs on one node are listed as recomputed as well, and were not. */
+    c = case_of(&cases, "r0313");
+    ck_assert_str_eq(c->software->name, "megatron-vtrain-nodes");
+    ck_assert_int_eq(c->strategy.recompute, CS_RECOMPUTE_FULL);
+    c = case_of(&cases, "r0411");
+    ck_assert_str_eq(c->software->name, "megatron-vtrain");
+    ck_assert_int_eq(c->strategy.recompute, CS_RECOMPUTE_NONE);
+    ck_assert_ptr_nonnull(strstr(c->assumptions, "no recomputation, although stated"));
+    /* Of Megatron-LM the later release gathers and reduces beside gradients. */
+    ck_assert(case_of(&cases, "r0251")->training.async_tensor_parallel);
+    ck_assert(!case_of(&cases, "r0234")->training.async_tensor_parallel);
     cs_cases_release(&cases);
 }
 END_TEST
@@ -296,6 +307,8 @@ START_TEST(software_is_written_as_it_is_read)
         ck_assert_str_eq(again.items[i].pattern, softwares.items[i].pattern);
         ck_assert_int_eq(again.items[i].vocab, softwares.items[i].vocab);
         ck_assert_int_eq(again.items[i].serial_messages, softwares.items[i].serial_messages);
+        ck_assert_int_eq(again.items[i].no_recomputation, softwares.items[i].no_recomputation);
+        ck_assert_int_eq(again.items[i].async_tensor_parallel, softwares.items[i].async_tensor_parallel);
         ck_assert_int_eq(again.items[i].separate_accumulation, softwares.items[i].separate_accumulation);
         ck_assert_int_eq(again.items[i].n_machines, softwares.items[i].n_machines);
         for (int32_t k = 0; k < again.items[i].n_machines; k++) {

@@ -51,6 +51,7 @@ struct cs_software {
     bool scatter_messages;        /* between stages, see struct cs_training */
     bool blocking_sends;          /* likewise */
     bool serial_messages;         /* likewise */
+    bool async_tensor_parallel;   /* see struct cs_training */
     bool overlap_tensor_parallel; /* sequence parallel, its communication fused with the products */
     bool blocking_launches;       /* the host waits for each kernel (CUDA_LAUNCH_BLOCKING=1) */
     bool graph_launches;          /* the device launches the kernels of a whole graph by itself */
@@ -60,6 +61,7 @@ struct cs_software {
     int64_t softmax_multiple;     /* see struct cs_training */
     bool separate_gate;           /* gated MLPs have two first layers unless told otherwise */
     bool scripted_gelu;           /* bias and GELU by elementary kernels unless --no-bias-gelu-fusion */
+    bool no_recomputation;        /* its runs recompute nothing, whatever their table says */
     bool elementary_optimizer;    /* AdamW by elementary kernels unless a script names another */
     bool norm_casts;              /* RMSNorm in fp32 between kernels that cast */
     bool separate_rope;           /* rotary embedding by elementary kernels */
