@@ -11,6 +11,13 @@ enum cs_dtype cs__storage_dtype(const struct cs_training *training)
     return training->dtype == CS_DTYPE_FP8 ? CS_DTYPE_BF16 : training->dtype;
 }
 
+enum cs_dtype cs__reduced_dtype(const struct cs_training *training)
+{
+    enum cs_dtype dtype =
+        training->widened_gradients ? cs__storage_dtype(training) : training->gradient_dtype;
+    return training->gradient_fp32_sync ? CS_DTYPE_FP32 : dtype;
+}
+
 int64_t cs__tensor_bytes(const struct cs_costing *costing, const struct cs_tensor *tensor, int64_t elements)
 {
     return elements * (tensor->elt_bytes ? tensor->elt_bytes : cs_dtype_bytes(costing->dtype));

@@ -31,6 +31,8 @@ struct cs_costing {
 
 /** Type in which weights and activations are held: bf16 under fp8 training, whose products alone are fp8. */
 enum cs_dtype cs__storage_dtype(const struct cs_training *training);
+/** Type in which gradients go from rank to rank. */
+enum cs_dtype cs__reduced_dtype(const struct cs_training *training);
 
 /** Bytes of `elements` elements of a tensor. */
 int64_t cs__tensor_bytes(const struct cs_costing *costing, const struct cs_tensor *tensor, int64_t elements);

@@ -14,8 +14,7 @@ static int64_t gradient_elt(const struct cs_stage *stage)
 /** Bytes of a gradient on its way. */
 static int64_t reduced_elt(const struct cs_stage *stage)
 {
-    const struct cs_training *training = stage->builder->training;
-    return cs_dtype_bytes(training->gradient_fp32_sync ? CS_DTYPE_FP32 : training->gradient_dtype);
+    return cs_dtype_bytes(cs__reduced_dtype(stage->builder->training));
 }
 
 static int64_t weight_elt(const struct cs_stage *stage)

@@ -171,7 +171,7 @@ void cs_stages_cost_build(struct cs_stages_cost *out, const struct cs_model *mod
     out->message_parts = cs__message_parts(&w->builder);
     out->reduces = spread.reduces;
     out->weight_elt_bytes = cs_dtype_bytes(cs__storage_dtype(training));
-    out->gradient_elt_bytes = cs_dtype_bytes(training->gradient_dtype);
+    out->gradient_elt_bytes = cs_dtype_bytes(cs__reduced_dtype(training));
     out->n_stages = w->builder.strategy.pp;
     out->stages = CS_ARENA_NEW(&out->arena, struct cs_stage_cost, out->n_stages);
     for (int32_t i = 0; i < out->n_stages; i++) {

@@ -77,8 +77,10 @@ struct cs_training {
                                    gradient, which is reduced under its weight's (Megatron-LM since 3.0); not
                                    in layers where half_batches or fused_tp overlap more */
     bool widened_gradients;     /* separate_accumulation: each gradient is cast to gradient_dtype before it is
-                                   added, and a step's are reduced whole though every rank updates a shard of
-                                   the weights (zero 1; DeepSpeed's BF16 optimizer) */
+                                   added, and a step's go round in the type of the parameters, and are reduced
+                                   whole though every rank updates a shard of the weights (zero 1; DeepSpeed's
+                                   BF16 optimizer); these two casts of a step, 12 bytes a parameter, are left
+                                   out */
     int32_t softmax_multiple; /* attention without a fused core has its softmax in one kernel if micro_batch x
                                  heads of a rank is a multiple of this, else as a chain; 0 = always in one */
     bool blocking_sends;      /* a stage computes on when its message has arrived, not beside it (Megatron-LM
