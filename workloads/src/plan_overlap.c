@@ -53,7 +53,7 @@ static void launch(struct cs_builder *builder, struct cs_oplist *out, struct cs_
     cs__emit_event(builder, out, CS_OP_RECORD, CS_LANE_TP, CS_EVENT_TP_DONE);
 }
 
-static void await(struct cs_builder *builder, struct cs_oplist *out)
+void cs__plan_await(struct cs_builder *builder, struct cs_oplist *out)
 {
     cs__emit_event(builder, out, CS_OP_WAIT, CS_LANE_COMPUTE, CS_EVENT_TP_DONE);
 }
@@ -84,7 +84,7 @@ static void halve(struct cs_builder *builder, const struct cs_oplist *in, struct
         }
         for (int32_t half = 0; half < 2; half++) {
             if (waiting) {
-                await(builder, out);
+                cs__plan_await(builder, out);
             }
             emit_half(builder, out, &in->ops[from], to - from, half);
             if (to < in->n) {
@@ -107,7 +107,7 @@ static void fuse_pair(struct cs_builder *builder, const struct cs_op *product, c
         launch(builder, out, part_of(builder, coll, FUSED_PIECES, false));
     }
     for (int32_t i = 0; i < FUSED_PIECES; i++) {
-        await(builder, out);
+        cs__plan_await(builder, out);
         if (!product_first) {
             cs__oplist_add(out, part_of(builder, product, FUSED_PIECES, false));
         }
@@ -127,7 +127,7 @@ static void fuse(struct cs_builder *builder, const struct cs_oplist *in, struct 
             i++;
         } else if (is_tp(builder, op)) {
             launch(builder, out, *op);
-            await(builder, out);
+            cs__plan_await(builder, out);
         } else {
             cs__oplist_add(out, *op);
         }
@@ -167,9 +167,4 @@ bool cs__plan_beside(struct cs_planner *planner, struct cs_oplist *list, int32_t
     struct cs_op op = list->ops[--list->n];
     launch(builder, list, op);
     return true;
-}
-
-void cs__plan_await(struct cs_builder *builder, struct cs_oplist *list)
-{
-    await(builder, list);
 }
