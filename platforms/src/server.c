@@ -31,6 +31,7 @@ _Static_assert(sizeof figures_of_server / sizeof figures_of_server[0] == CS__N_S
 enum { BUS = CS__N_SERVER_FIGURES - 1 };
 
 static const char *const intra_names[] = {"mesh", "switch", "bus", NULL};
+static const char *const duplex_names[] = {"full", "half", NULL};
 
 int32_t cs_server_n_figures(void)
 {
@@ -57,12 +58,13 @@ cs_status cs__server_read(struct cs_server *server, const char **sources, struct
                           const struct cs_yaml_node *key, const struct cs_yaml_node *entry,
                           struct cs_err *err)
 {
-    static const char *const extra[] = {"title", "chip", "intra", NULL};
+    static const char *const extra[] = {"title", "chip", "intra", "nic_duplex", NULL};
     cs_status st = CS_OK;
     struct server_figures figures = {0};
     const struct cs_yaml_node *node = NULL;
     const struct cs_yaml_node *bus = NULL;
     int32_t intra = 0;
+    int32_t duplex = 0;
     CS_TRY(cs_yaml_want(entry, CS_YAML_MAP, key->text, err));
     CS_TRY(cs__catalogue_keys(entry, key->text, extra, figures_of_server, CS__N_SERVER_FIGURES, err));
     *server = (struct cs_server){.name = key->text};
@@ -70,6 +72,10 @@ cs_status cs__server_read(struct cs_server *server, const char **sources, struct
     server->title = server->title ? server->title : key->text;
     CS_TRY(cs_yaml_need(entry, "intra", &node, err));
     CS_TRY(cs_yaml_choice(node, intra_names, "intra", &intra, err));
+    node = cs_yaml_get(entry, "nic_duplex");
+    if (node) {
+        CS_TRY(cs_yaml_choice(node, duplex_names, "nic_duplex", &duplex, err));
+    }
     CS_TRY(cs_yaml_need(entry, "chip", &node, err));
     CS_TRY(cs_yaml_want(node, CS_YAML_SCALAR, "chip", err));
     server->chip = node->text;
@@ -90,6 +96,7 @@ cs_status cs__server_read(struct cs_server *server, const char **sources, struct
     server->intra_bytes_per_s = figures.intra_bytes_per_s;
     server->intra_latency_s = figures.intra_latency_s;
     server->nic_bytes_per_s = figures.nic_bytes_per_s;
+    server->nic_half_duplex = duplex == 1;
     server->nic_latency_s = figures.nic_latency_s;
 out:
     return st;
@@ -108,6 +115,9 @@ void cs_server_write(const struct cs_server *server, const char *const *sources,
     fputs("\n    chip: ", stream);
     cs__quoted_write(server->chip, stream);
     fprintf(stream, "\n    intra: %s\n", intra_names[has_bus ? 2 : server->intra_switched ? 1 : 0]);
+    if (server->nic_half_duplex) {
+        fprintf(stream, "    nic_duplex: %s\n", duplex_names[1]);
+    }
     for (int32_t f = 0; f < (has_bus ? CS__N_SERVER_FIGURES : BUS); f++) {
         fprintf(stream, "    %s: ", figures_of_server[f].key);
         cs__figure_write(values[f], figures_of_server[f].unit, sources[f], stream);

@@ -27,12 +27,34 @@ void cs_topology_spec_init(struct cs_topology_spec *spec, const struct cs_server
         .intra_latency_s = server->intra_latency_s,
         .topology = CS_TOPOLOGY_FAT_TREE,
         .inter_bytes_per_s = server->nic_bytes_per_s,
+        .inter_half_duplex = server->nic_half_duplex,
         .inter_latency_s = server->nic_latency_s,
         .hop_latency_s = HOP_LATENCY_S,
         .oversubscription_frac = 1.0,
         .leaf_ports = 64,
         .levels = 0,
     };
+}
+
+static struct cs_topology_part first_part(const struct cs_topology_spec *spec)
+{
+    return (struct cs_topology_part){.chip = spec->chip,
+                                     .n_nodes = spec->n_nodes,
+                                     .devices_per_node = spec->devices_per_node,
+                                     .intra_switched = spec->intra_switched,
+                                     .intra_bytes_per_s = spec->intra_bytes_per_s,
+                                     .intra_bus_bytes_per_s = spec->intra_bus_bytes_per_s,
+                                     .intra_latency_s = spec->intra_latency_s,
+                                     .inter_bytes_per_s = spec->inter_bytes_per_s,
+                                     .inter_half_duplex = spec->inter_half_duplex};
+}
+
+struct cs_topology_part cs_topology_part_of(const struct cs_server *server, int32_t n_nodes)
+{
+    struct cs_topology_spec spec;
+    cs_topology_spec_init(&spec, server);
+    spec.n_nodes = n_nodes;
+    return first_part(&spec);
 }
 
 void cs_topology_spec_use(struct cs_topology_spec *spec, enum cs_topology topology)
@@ -42,6 +64,7 @@ void cs_topology_spec_use(struct cs_topology_spec *spec, enum cs_topology topolo
         spec->intra_switched = true;
         spec->intra_bus_bytes_per_s = 0;
         spec->inter_bytes_per_s = spec->intra_bytes_per_s;
+        spec->inter_half_duplex = false;
     }
 }
 
@@ -163,18 +186,6 @@ static cs_status check_latency(double value, const char *what, struct cs_loc loc
         return cs_err_set(err, CS_E_INPUT, loc, "%s is %g s, expected 0 to 1 s", what, value);
     }
     return CS_OK;
-}
-
-static struct cs_topology_part first_part(const struct cs_topology_spec *spec)
-{
-    return (struct cs_topology_part){.chip = spec->chip,
-                                     .n_nodes = spec->n_nodes,
-                                     .devices_per_node = spec->devices_per_node,
-                                     .intra_switched = spec->intra_switched,
-                                     .intra_bytes_per_s = spec->intra_bytes_per_s,
-                                     .intra_bus_bytes_per_s = spec->intra_bus_bytes_per_s,
-                                     .intra_latency_s = spec->intra_latency_s,
-                                     .inter_bytes_per_s = spec->inter_bytes_per_s};
 }
 
 /* Servers of one type. */

@@ -54,6 +54,7 @@ static bool read_props(const struct cs_platform *platform, struct cs_topology_sp
     }
     spec->topology = (enum cs_topology)topology;
     spec->intra_switched = strcmp(platform->intra, "mesh") != 0;
+    spec->inter_half_duplex = prop(platform, "nic_duplex") != NULL;
     if (strcmp(platform->intra, "bus") == 0 &&
         !read_quantity(platform, "bus_bandwidth", CS_UNIT_BYTES_PER_S, &spec->intra_bus_bytes_per_s)) {
         return false;

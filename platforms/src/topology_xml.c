@@ -9,7 +9,8 @@
  * it seals the platform. A zone has routes inside each node only;
  *   - the fabric of the NIC hosts.
  * In a torus of small nodes a device is its own NIC (topology_xml_torus.c).
- * Links are SPLITDUPLEX: one resource a direction; a route that uses a link UP uses it DOWN the other way. */
+ * Links are SPLITDUPLEX: one resource a direction; a route that uses a link UP uses it DOWN the other way.
+ * But the link of a half-duplex NIC is SHARED: one resource. */
 #include "cs/platforms/topology.h"
 
 #include "topology_xml_priv.h"
@@ -109,15 +110,28 @@ static void put_prop(FILE *stream, const char *id, const char *value)
     fputs("\"/>\n", stream);
 }
 
-void cs__xml_link(FILE *stream, const char *id, double bytes_per_s, double latency_s)
+static void put_link(FILE *stream, const char *id, double bytes_per_s, double latency_s, const char *sharing)
 {
     char rate[CS__XML_TEXT_MAX];
     char latency[CS__XML_TEXT_MAX];
     cs__xml_rate(rate, bytes_per_s);
     cs__xml_latency(latency, latency_s);
-    fprintf(stream,
-            "      <link id=\"%s\" bandwidth=\"%s\" latency=\"%s\" sharing_policy=\"SPLITDUPLEX\"/>\n", id,
-            rate, latency);
+    fprintf(stream, "      <link id=\"%s\" bandwidth=\"%s\" latency=\"%s\" sharing_policy=\"%s\"/>\n", id,
+            rate, latency, sharing);
+}
+
+void cs__xml_link(FILE *stream, const char *id, double bytes_per_s, double latency_s)
+{
+    put_link(stream, id, bytes_per_s, latency_s, "SPLITDUPLEX");
+}
+
+void cs__xml_nic_link(FILE *stream, const struct cs_fabric_plan *plan, int32_t device)
+{
+    const struct cs_topology_part *part = &plan->parts[cs__fabric_part(plan, device)];
+    char id[CS__XML_TEXT_MAX];
+    snprintf(id, sizeof id, "nic%d_link", (int)device);
+    put_link(stream, id, part->inter_bytes_per_s, plan->spec->inter_latency_s / 2.0,
+             part->inter_half_duplex ? "SHARED" : "SPLITDUPLEX");
 }
 
 void cs__xml_crossing(struct cs_strbuf *links, const char *prefix, int32_t a, int32_t b)
@@ -287,6 +301,9 @@ static void put_props(FILE *stream, const struct cs_fabric_plan *plan)
     }
     put_rate_prop(stream, "intra_bandwidth", spec->intra_bytes_per_s);
     put_rate_prop(stream, "inter_bandwidth", spec->inter_bytes_per_s);
+    if (spec->inter_half_duplex) {
+        put_prop(stream, "nic_duplex", "half");
+    }
     format_exact(text, spec->oversubscription_frac, plain, CS_COUNT(plain));
     put_prop(stream, "oversubscription", text);
     if (plan->n_parts > 1 || spec->n_dead_links > 0) {

@@ -28,15 +28,11 @@ bool cs__fabric_root_links(const struct cs_fabric_plan *plan)
 
 void cs__xml_fabric_links(FILE *stream, const struct cs_fabric_plan *plan)
 {
-    const struct cs_topology_spec *spec = plan->spec;
-    char id[CS__XML_TEXT_MAX];
-    if (spec->topology == CS_TOPOLOGY_TORUS) {
+    if (plan->spec->topology == CS_TOPOLOGY_TORUS) {
         cs__xml_torus_links(stream, plan);
     }
     for (int32_t d = 0; d < plan->n_devices && cs__fabric_root_links(plan); d++) {
-        snprintf(id, sizeof id, "nic%d_link", (int)d);
-        cs__xml_link(stream, id, plan->parts[cs__fabric_part(plan, d)].inter_bytes_per_s,
-                     spec->inter_latency_s / 2.0);
+        cs__xml_nic_link(stream, plan, d);
     }
 }
 
@@ -70,7 +66,8 @@ static void put_switch(FILE *stream, const struct cs_fabric_plan *plan, const ch
 {
     char rate[CS__XML_TEXT_MAX];
     char latency[CS__XML_TEXT_MAX];
-    cs__xml_rate(rate, plan->parts[cs__fabric_part(plan, first)].inter_bytes_per_s);
+    const struct cs_topology_part *part = &plan->parts[cs__fabric_part(plan, first)];
+    cs__xml_rate(rate, part->inter_bytes_per_s);
     cs__xml_latency(latency, plan->spec->inter_latency_s / 2.0);
     fprintf(stream, "      <cluster id=\"%s\" prefix=\"nic\" suffix=\"\" radical=\"", id);
     if (step == 1) {
@@ -80,19 +77,22 @@ static void put_switch(FILE *stream, const struct cs_fabric_plan *plan, const ch
             fprintf(stream, "%s%d", i > 0 ? "," : "", (int)(first + i * step));
         }
     }
-    fprintf(stream, "\" speed=\"1Gf\" bw=\"%s\" lat=\"%s\" router_id=\"%s_switch\"/>\n", rate, latency, id);
+    fprintf(stream, "\" speed=\"1Gf\" bw=\"%s\" lat=\"%s\"%s router_id=\"%s_switch\"/>\n", rate, latency,
+            part->inter_half_duplex ? " sharing_policy=\"SHARED\"" : "", id);
 }
 
-void cs__xml_nic_switch(FILE *stream, const char *id, int32_t first, int32_t n, int32_t step)
+void cs__xml_nic_switch(FILE *stream, const struct cs_fabric_plan *plan, const char *id, int32_t first,
+                        int32_t n, int32_t step)
 {
+    bool half = plan->parts[cs__fabric_part(plan, first)].inter_half_duplex;
     fprintf(stream, "      <zone id=\"%s\" routing=\"Cluster\">\n", id);
     for (int32_t i = 0; i < n; i++) {
         fprintf(stream, "        <host id=\"nic%d\" speed=\"1Gf\"/>\n", (int)(first + i * step));
     }
     for (int32_t i = 0; i < n; i++) {
         int32_t d = first + i * step;
-        fprintf(stream, "        <host_link id=\"nic%d\" up=\"nic%d_link_UP\" down=\"nic%d_link_DOWN\"/>\n",
-                (int)d, (int)d, (int)d);
+        fprintf(stream, "        <host_link id=\"nic%d\" up=\"nic%d_link%s\" down=\"nic%d_link%s\"/>\n",
+                (int)d, (int)d, half ? "" : "_UP", (int)d, half ? "" : "_DOWN");
     }
     fprintf(stream, "        <router id=\"%s_switch\"/>\n      </zone>\n", id);
 }
@@ -104,6 +104,7 @@ void cs__xml_joined_switch(FILE *stream, const struct cs_fabric_plan *plan,
 {
     const struct cs_topology_spec *spec = plan->spec;
     int32_t per_node = spec->devices_per_node;
+    const char *up = spec->inter_half_duplex ? "" : " direction=\"UP\"";
     fprintf(stream, "      <zone id=\"%s\" routing=\"%s\">\n", id, n > per_node ? "Floyd" : "Full");
     cs__xml_devices(stream, plan, text, first, first + n);
     fprintf(stream, "      <router id=\"%s_switch\"/>\n", id);
@@ -120,9 +121,8 @@ void cs__xml_joined_switch(FILE *stream, const struct cs_fabric_plan *plan,
                     (int)d, (int)peer, (int)d, (int)peer);
         }
         fprintf(stream,
-                "      <route src=\"npu%d\" dst=\"%s_switch\"><link_ctn id=\"nic%d_link\" "
-                "direction=\"UP\"/></route>\n",
-                (int)d, id, (int)d);
+                "      <route src=\"npu%d\" dst=\"%s_switch\"><link_ctn id=\"nic%d_link\"%s/></route>\n",
+                (int)d, id, (int)d, up);
     }
     fputs("      </zone>\n", stream);
 }
@@ -140,7 +140,7 @@ static void put_leaf(FILE *stream, const struct cs_fabric_plan *plan, const stru
     if (cs__fabric_joined(plan)) {
         cs__xml_joined_switch(stream, plan, text, id, first, n);
     } else if (cs__fabric_root_links(plan)) {
-        cs__xml_nic_switch(stream, id, first, n, step);
+        cs__xml_nic_switch(stream, plan, id, first, n, step);
     } else {
         put_switch(stream, plan, id, first, n, step);
     }

@@ -14,6 +14,8 @@ void cs__xml_rate(char text[CS__XML_TEXT_MAX], double value_bytes_per_s);
 void cs__xml_latency(char text[CS__XML_TEXT_MAX], double value_s);
 
 void cs__xml_link(FILE *stream, const char *id, double bytes_per_s, double latency_s);
+/* "nic3_link": from a NIC to its switch. */
+void cs__xml_nic_link(FILE *stream, const struct cs_fabric_plan *plan, int32_t device);
 /* Add the cable "PREFIXa-b" (named by its smaller end) as it is crossed from a to b. */
 void cs__xml_crossing(struct cs_strbuf *links, const char *prefix, int32_t a, int32_t b);
 
@@ -39,7 +41,8 @@ void cs__xml_fabric_links(FILE *stream, const struct cs_fabric_plan *plan);
 /* The cables between the nodes of a torus. */
 void cs__xml_torus_links(FILE *stream, const struct cs_fabric_plan *plan);
 /* The zone of a switch `id` with NIC hosts first, first + step, ..., whose links stand in the root zone. */
-void cs__xml_nic_switch(FILE *stream, const char *id, int32_t first, int32_t n, int32_t step);
+void cs__xml_nic_switch(FILE *stream, const struct cs_fabric_plan *plan, const char *id, int32_t first,
+                        int32_t n, int32_t step);
 /* The same where devices first .. first + n - 1, whole nodes of one part, are their own NICs. */
 void cs__xml_joined_switch(FILE *stream, const struct cs_fabric_plan *plan,
                            const struct cs__device_text *text, const char *id, int32_t first, int32_t n);

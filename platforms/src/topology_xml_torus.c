@@ -68,7 +68,7 @@ void cs__xml_torus(FILE *stream, const struct cs_fabric_plan *plan, const struct
         if (cs__fabric_joined(plan)) {
             cs__xml_joined_switch(stream, plan, text, id, node * n, n);
         } else {
-            cs__xml_nic_switch(stream, id, node * n, n, 1);
+            cs__xml_nic_switch(stream, plan, id, node * n, n, 1);
         }
     }
     each_torus_cable(stream, plan, put_torus_route);

@@ -185,7 +185,9 @@ static void draw_fabric(struct cs_svg *svg, const struct cs_platform *platform,
     } else {
         draw_levels(svg, platform, 1, "fabric", "", true);
     }
-    rate_label(svg, FABRIC_LEFT, TOP + PANEL + 16, "between nodes, out of a device",
+    rate_label(svg, FABRIC_LEFT, TOP + PANEL + 16,
+               figures->inter_half_duplex ? "between nodes, in and out of a device together"
+                                          : "between nodes, out of a device",
                figures->inter_bytes_per_s, figures->inter_latency_s);
     if (spec && spec->oversubscription_frac > 1) {
         (void)snprintf(text, sizeof text, "up links carry 1/%g of what the switch's down links do",

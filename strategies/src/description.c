@@ -20,6 +20,7 @@ static const char *const block_keys[] = {"base",
                                          "intra_bandwidth",
                                          "bus_bandwidth",
                                          "nic",
+                                         "nic_duplex",
                                          "switch",
                                          "inter_bandwidth",
                                          "ratio",
@@ -35,8 +36,8 @@ static const char *const block_keys[] = {"base",
                                          "rank_table",
                                          NULL};
 static const char *const second_keys[] = {
-    "server",          "chip",          "nodes",         "devices_per_node", "intra",
-    "intra_bandwidth", "bus_bandwidth", "intra_latency", "inter_bandwidth",  NULL};
+    "server",        "chip",          "nodes",           "devices_per_node", "intra", "intra_bandwidth",
+    "bus_bandwidth", "intra_latency", "inter_bandwidth", "nic_duplex",       NULL};
 
 static cs_status find_server(struct cs_study *study, const struct cs_yaml_node *block,
                              const struct cs_server **server, struct cs_err *err)
@@ -149,6 +150,20 @@ out:
     return st;
 }
 
+static cs_status opt_duplex(const struct cs_yaml_node *block, bool *half, struct cs_err *err)
+{
+    static const char *const names[] = {"full", "half", NULL};
+    cs_status st = CS_OK;
+    const struct cs_yaml_node *node = cs_yaml_get(block, "nic_duplex");
+    int32_t index = *half;
+    if (node) {
+        CS_TRY(cs_yaml_choice(node, names, "nic_duplex", &index, err));
+    }
+    *half = index == 1;
+out:
+    return st;
+}
+
 static cs_status opt_texts(struct cs_study *study, const struct cs_yaml_node *block, const char *key,
                            int32_t *n, const char *const **texts, struct cs_err *err)
 {
@@ -182,17 +197,12 @@ static cs_status read_second(struct cs_study *study, const struct cs_yaml_node *
     CS_TRY(cs_yaml_check_keys(block, second_keys, "second", err));
     CS_TRY(find_server(study, block, &server, err));
     CS_TRY(cs_yaml_need(block, "nodes", &nodes, err));
-    *part = (struct cs_topology_part){.chip = server->chip,
-                                      .devices_per_node = server->devices,
-                                      .intra_switched = server->intra_switched,
-                                      .intra_bytes_per_s = server->intra_bytes_per_s,
-                                      .intra_bus_bytes_per_s = server->intra_bus_bytes_per_s,
-                                      .intra_latency_s = server->intra_latency_s,
-                                      .inter_bytes_per_s = server->nic_bytes_per_s};
+    *part = cs_topology_part_of(server, 0);
     CS_TRY(opt_chip(study, block, &part->chip, err));
     CS_TRY(opt_int32(block, "nodes", &part->n_nodes, err));
     CS_TRY(opt_int32(block, "devices_per_node", &part->devices_per_node, err));
     CS_TRY(opt_intra(block, &part->intra_switched, &part->intra_bus_bytes_per_s, err));
+    CS_TRY(opt_duplex(block, &part->inter_half_duplex, err));
     CS_TRY(
         cs_yaml_opt_quantity(block, "intra_bandwidth", CS_UNIT_BYTES_PER_S, &part->intra_bytes_per_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "intra_latency", CS_UNIT_SECONDS, &part->intra_latency_s, err));
@@ -280,6 +290,7 @@ static cs_status read_rates(const struct cs_study *study, const struct cs_yaml_n
         CS_TRY(cs_yaml_want(leaf, CS_YAML_SCALAR, "switch", err));
         CS_TRY(cs_topology_use_switch(spec, study->catalogue, leaf->text, leaf->loc, err));
     }
+    CS_TRY(opt_duplex(block, &spec->inter_half_duplex, err));
     CS_TRY(
         cs_yaml_opt_quantity(block, "intra_bandwidth", CS_UNIT_BYTES_PER_S, &spec->intra_bytes_per_s, err));
     CS_TRY(

@@ -78,6 +78,9 @@ START_TEST(test_many_leaves)
                                                 .inter_bytes_per_s = 1e10};
     }
     assert_topology_routes(&spec, (uint64_t)_i, 1000);
+    spec.inter_half_duplex = true;
+    assert_topology_routes(&spec, (uint64_t)_i, 1000);
+    spec.inter_half_duplex = false;
     if (!spec.intra_switched && spec.n_nodes == 520) {
         spec.dead_links = dead;
         spec.n_dead_links = 1;

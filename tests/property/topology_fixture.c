@@ -8,9 +8,11 @@
 #include <simgrid/actor.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
+#include <simgrid/link.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xbt/dynar.h>
 
 #define CATALOGUE CS_TEST_SOURCE_DIR "/platforms/catalogue"
 
@@ -88,6 +90,24 @@ struct route_check {
     int n_pairs;
 };
 
+/* A half-duplex NIC is left and entered by one resource, another by two. */
+static bool same_way_back(const struct route_check *check, int32_t a, sg_host_t from, sg_host_t to)
+{
+    xbt_dynar_t out = xbt_dynar_new(sizeof(sg_link_t), NULL);
+    xbt_dynar_t back = xbt_dynar_new(sizeof(sg_link_t), NULL);
+    sg_host_get_route(from, to, out);
+    sg_host_get_route(to, from, back);
+    sg_link_t first = xbt_dynar_get_as(out, 0, sg_link_t);
+    sg_link_t last = xbt_dynar_get_as(back, xbt_dynar_length(back) - 1, sg_link_t);
+    bool same = first == last;
+    bool half = a < check->spec->n_nodes * check->spec->devices_per_node
+                    ? check->spec->inter_half_duplex
+                    : check->spec->second.inter_half_duplex;
+    xbt_dynar_free(&out);
+    xbt_dynar_free(&back);
+    return same == half;
+}
+
 /* Compare routes of random pairs with the closed form; the child's exit status is the verdict. */
 static void check_routes(void *data)
 {
@@ -120,6 +140,10 @@ static void check_routes(void *data)
             fabs(got_bytes_per_s - want_bytes_per_s) > 1e-12 * want_bytes_per_s) {
             fprintf(stderr, "%d -> %d: latency %.12g, want %.12g; bandwidth %.12g, want %.12g\n", (int)a,
                     (int)b, got_s, want_s, got_bytes_per_s, want_bytes_per_s);
+            _exit(1);
+        }
+        if (!cs_platform_same_node(check->platform, a, b) && !same_way_back(check, a, from, to)) {
+            fprintf(stderr, "%d -> %d: the way out of the NIC and into it\n", (int)a, (int)b);
             _exit(1);
         }
     }
@@ -166,6 +190,7 @@ struct cs_topology_spec topology_random(struct cs_rng *rng)
         spec.levels = (int32_t)cs_rng_below(rng, 4);
         spec.intra_bytes_per_s = between(rng, 1e9, 1e12);
         spec.inter_bytes_per_s = between(rng, 1e9, 1e11);
+        spec.inter_half_duplex = cs_rng_below(rng, 3) == 0;
         spec.intra_latency_s = cs_rng_below(rng, 8) ? between(rng, 1e-8, 1e-4) : 0.0;
         spec.inter_latency_s = between(rng, 1e-7, 1e-4);
         spec.hop_latency_s = cs_rng_below(rng, 8) ? between(rng, 1e-8, 1e-5) : 0.0;
@@ -187,7 +212,8 @@ struct cs_topology_spec topology_random(struct cs_rng *rng)
                     second_switched && cs_rng_below(rng, 2) ? between(rng, 1e9, 1e12) : 0.0,
                 .intra_bytes_per_s = between(rng, 1e9, 1e12),
                 .intra_latency_s = between(rng, 1e-8, 1e-4),
-                .inter_bytes_per_s = between(rng, 1e9, 1e11)};
+                .inter_bytes_per_s = between(rng, 1e9, 1e11),
+                .inter_half_duplex = cs_rng_below(rng, 3) == 0};
         }
         if (cs_topology_check(&spec, CS_NOLOC, NULL) == CS_OK) {
             return spec;

@@ -296,6 +296,36 @@ START_TEST(test_mesh_share)
 }
 END_TEST
 
+static void half_duplex(struct cs_topology_spec *spec)
+{
+    spec->inter_half_duplex = true;
+}
+
+/* A NIC that sends and receives at once does each at half its rate; one that only sends, or only receives,
+ * loses nothing. */
+START_TEST(test_half_duplex)
+{
+    static const int32_t members[] = {0, 8, 16, 24};
+    struct fixture full;
+    struct fixture half;
+    fixture_open(&full, 4, 8, NULL);
+    fixture_open(&half, 4, 8, half_duplex);
+    const double bytes = 280e6;
+    double overhead_s = half.platform.devices[0].chip->collective_overhead_s;
+    for (int view = CS_VIEW_STEP; view <= CS_VIEW_CLOSED; view++) {
+        double time_s = time_of(&half, CS_COLL_ALL_GATHER, CS_ALGO_RING, bytes, members, 4, view);
+        double latency_s = cs_routes_get(half.routes, 0, 8).latency_s;
+        double want_s = overhead_s + 3 * (latency_s + 2 * bytes / 4 / 19.6e9);
+        ck_assert_double_eq_tol(time_s, want_s, 1e-3 * want_s);
+        ck_assert_double_eq_tol(time_of(&half, CS_COLL_BROADCAST, CS_ALGO_TREE, bytes, members, 4, view),
+                                time_of(&full, CS_COLL_BROADCAST, CS_ALGO_TREE, bytes, members, 4, view),
+                                1e-9);
+    }
+    fixture_close(&full);
+    fixture_close(&half);
+}
+END_TEST
+
 START_TEST(test_solo_errors)
 {
     struct fixture f;
@@ -337,6 +367,7 @@ static Suite *suite(void)
     tcase_add_test(views, test_views_hierarchical);
     tcase_add_loop_test(views, test_views_hierarchical_nodes, 0, N_NODE_COUNTS);
     tcase_add_test(views, test_mesh_share);
+    tcase_add_test(views, test_half_duplex);
     tcase_add_test(views, test_solo_errors);
     suite_add_tcase(s, views);
     return s;

@@ -148,6 +148,18 @@ START_TEST(test_parts)
     ck_assert_double_eq_tol(study.description->inter_bytes_per_s, 50e9, 1); /* nothing measured: the port's */
     ck_assert_double_eq_tol(study.description->inter_latency_s, 3e-6, 1e-15);
     cs_study_release(&study);
+    load_good(&study, "{nic_duplex: half, second: {server: dgx-h100, nodes: 1}}", 0, NULL);
+    ck_assert(study.description->inter_half_duplex);
+    ck_assert(!study.description->second.inter_half_duplex);
+    cs_study_release(&study);
+    load_good(&study, "{second: {server: jean-zay-a100, nodes: 1}}", 0, NULL);
+    ck_assert(!study.description->inter_half_duplex);
+    ck_assert(study.description->second.inter_half_duplex);
+    cs_study_release(&study);
+    load_good(&study, "{server: jean-zay-a100, nic: roce-200}", 0,
+              NULL); /* the catalogue's NICs are full duplex */
+    ck_assert(!study.description->inter_half_duplex);
+    cs_study_release(&study);
     load_good(&study, "{server: pcie-8gpu, nodes: 1}", 0, NULL);
     ck_assert_str_eq(study.platform.intra, "bus");
     ck_assert_double_eq_tol(study.description->intra_bus_bytes_per_s, 48e9, 1);
@@ -210,6 +222,7 @@ static const struct {
     {"{switch: roce-leaf-200}", "was not found"},
     {"{intra: bus}", "needs the rate of the bus"},
     {"{bus_bandwidth: 3GBps}", "needs 'intra: bus'"},
+    {"{nic_duplex: simplex}", "full, half"},
 };
 
 START_TEST(test_bad)

@@ -152,12 +152,15 @@ static json_t *list_servers(const struct cs_catalogue *catalogue, bool text)
                                    "chip", server->chip, "devices", (int)server->devices, "intra", wiring);
         set_figure(object, "intra_node_bytes_per_s", server->intra_bytes_per_s);
         set_figure(object, "inter_node_bytes_per_s", server->nic_bytes_per_s);
+        (void)json_object_set_new(object, "nic_duplex",
+                                  json_string(server->nic_half_duplex ? "half" : "full"));
         (void)json_array_append_new(list, object);
         if (text) {
-            (void)printf("%-22s %7d  %-10s %-7s %10s %10s\n", server->name, (int)server->devices,
+            (void)printf("%-22s %7d  %-10s %-7s %10s %10s%s\n", server->name, (int)server->devices,
                          server->chip, wiring,
                          figure_text(server->intra_bytes_per_s, CS_UNIT_BYTES_PER_S, intra),
-                         figure_text(server->nic_bytes_per_s, CS_UNIT_BYTES_PER_S, inter));
+                         figure_text(server->nic_bytes_per_s, CS_UNIT_BYTES_PER_S, inter),
+                         server->nic_half_duplex ? " in and out together" : "");
         }
     }
     return list;

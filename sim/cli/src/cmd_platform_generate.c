@@ -28,6 +28,7 @@ struct generate_args {
     int32_t levels;
     int32_t dims[3];
     int intra;    /* -1 = the server's, 0 mesh, 1 switch, 2 bus */
+    int duplex;   /* -1 = the server's, 0 full, 1 half */
     int topology; /* -1 = fat-tree */
     double intra_bytes_per_s;
     double bus_bytes_per_s;
@@ -60,6 +61,7 @@ enum {
     OPT_DEAD_LINK,
     OPT_BUS_BANDWIDTH,
     OPT_NIC,
+    OPT_NIC_DUPLEX,
     OPT_SWITCH
 };
 
@@ -139,11 +141,12 @@ static error_t parse_figure(struct generate_args *args, int key, const char *arg
 static error_t parse_generate(int key, char *arg, struct argp_state *state)
 {
     static const char *const intras[] = {"mesh", "switch", "bus", NULL};
+    static const char *const duplexes[] = {"full", "half", NULL};
     struct generate_args *args = state->input;
     args->n_flags += key > 0 && key < ' ';
     switch (key) {
     case ARGP_KEY_INIT:
-        args->intra = args->topology = -1;
+        args->intra = args->duplex = args->topology = -1;
         args->output = "-";
         return 0;
     case OPT_SERVER:
@@ -175,6 +178,9 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_INTRA:
         args->intra = cs__option_choice(state, arg, intras, "wiring of a node");
+        return 0;
+    case OPT_NIC_DUPLEX:
+        args->duplex = cs__option_choice(state, arg, duplexes, "duplex of a NIC");
         return 0;
     case OPT_TOPOLOGY:
         args->topology = cs__option_choice(state, arg, cs_topology_names, "topology");
@@ -210,6 +216,8 @@ static void parse_generate_args(struct generate_args *args, int argc, char **arg
         {"bus-bandwidth", OPT_BUS_BANDWIDTH, "RATE", 0,
          "Of the bus that all traffic inside a server shares, both directions together: 48GBps", 0},
         {"nic", OPT_NIC, "NAME", 0, "NIC of the catalogue: its rate and latency", 0},
+        {"nic-duplex", OPT_NIC_DUPLEX, "full|half", 0,
+         "Whether sending and receiving have the rate each (full), or share it", 0},
         {"switch", OPT_SWITCH, "NAME", 0, "Switch of the catalogue: leaf ports and latency of a hop", 0},
         {"intra-bandwidth", OPT_INTRA_BANDWIDTH, "RATE", 0, "Out of one device over all its links: 196GBps",
          0},
@@ -309,6 +317,7 @@ static void fill_spec(struct cs_topology_spec *spec, const struct generate_args 
     spec->devices_per_node = args->devices_per_node > 0 ? args->devices_per_node : spec->devices_per_node;
     spec->intra_switched = args->intra >= 0 ? args->intra != 0 : spec->intra_switched;
     spec->intra_bus_bytes_per_s = args->intra < 0 || args->intra == 2 ? spec->intra_bus_bytes_per_s : 0;
+    spec->inter_half_duplex = args->duplex >= 0 ? args->duplex == 1 : spec->inter_half_duplex;
     spec->leaf_ports = args->leaf_ports > 0 ? args->leaf_ports : spec->leaf_ports;
     spec->levels = args->levels > 0 ? args->levels : spec->levels;
     for (int32_t i = 0; i < 3; i++) {
@@ -366,14 +375,7 @@ static cs_status describe(const struct generate_args *args, const struct cs_cata
     spec->n_dead_links = args->n_dead_links;
     if (args->second_server) {
         CS_TRY(find_server(catalogue, args->second_server, &server, err));
-        spec->second = (struct cs_topology_part){.chip = server->chip,
-                                                 .n_nodes = args->second_nodes,
-                                                 .devices_per_node = server->devices,
-                                                 .intra_switched = server->intra_switched,
-                                                 .intra_bytes_per_s = server->intra_bytes_per_s,
-                                                 .intra_bus_bytes_per_s = server->intra_bus_bytes_per_s,
-                                                 .intra_latency_s = server->intra_latency_s,
-                                                 .inter_bytes_per_s = server->nic_bytes_per_s};
+        spec->second = cs_topology_part_of(server, args->second_nodes);
     }
     CS_TRY(cs_topology_check(spec, (struct cs_loc){"command line", 0, 0}, err));
 out:

@@ -65,10 +65,15 @@ static struct cs__route_pairs pairs_from_first(const struct cs_platform *platfor
 {
     struct cs__route_pairs pairs = {0};
     bool *seen = cs_calloc((size_t)platform->n_nodes, sizeof *seen);
+    bool way_back = false;
     for (int32_t i = 1; i < platform->n_devices; i++) {
         bool *node_seen = &seen[platform->devices[i].node];
         if (cs_platform_same_node(platform, 0, i) || !*node_seen) {
             cs__route_pairs_add(&pairs, 0, i);
+        }
+        if (!cs_platform_same_node(platform, 0, i) && !way_back) {
+            cs__route_pairs_add(&pairs, i, 0);
+            way_back = true;
         }
         *node_seen = true;
     }
@@ -81,10 +86,18 @@ static void measure(const struct cs_platform *platform, const struct cs_routes *
 {
     bool *counted = cs_calloc((size_t)cs_routes_n_links(routes), sizeof *counted);
     const double unknown = (double)NAN;
-    *figures = (struct cs_platform_figures){unknown, unknown, unknown, unknown, unknown, unknown};
+    *figures = (struct cs_platform_figures){unknown, unknown, unknown, unknown, unknown, unknown, false};
     for (int64_t i = 0; i < pairs->n; i++) {
+        int32_t from = pairs->at[2 * i];
         int32_t to = pairs->at[2 * i + 1];
-        struct cs_route route = cs_routes_get(routes, 0, to);
+        struct cs_route route = cs_routes_get(routes, from, to);
+        if (from != 0) {
+            struct cs_route out = cs_routes_get(routes, 0, from);
+            int32_t last = route.n_links - 1;
+            figures->inter_half_duplex = last >= 0 && out.n_links > 0 && out.links[0] == route.links[last] &&
+                                         cs_routes_link(routes, out.links[0])->shared;
+            continue;
+        }
         double bytes_per_s = cs_routes_bytes_per_s(routes, 0, to);
         if (!cs_platform_same_node(platform, 0, to)) {
             figures->inter_bytes_per_s = fmax(figures->inter_bytes_per_s, bytes_per_s);
@@ -106,8 +119,8 @@ static void measure(const struct cs_platform *platform, const struct cs_routes *
 }
 
 /* "  intra   196.0 GB/s out of a device, 28.0 GB/s to one neighbour, 500 ns" */
-static void print_fabric(const char *label, double bytes_per_s, double pair_bytes_per_s, double latency_s,
-                         double far_latency_s)
+static void print_fabric(const char *label, const char *way, double bytes_per_s, double pair_bytes_per_s,
+                         double latency_s, double far_latency_s)
 {
     char rate[32];
     char pair[32];
@@ -117,8 +130,8 @@ static void print_fabric(const char *label, double bytes_per_s, double pair_byte
         (void)printf("%-12s none\n", label);
         return;
     }
-    (void)printf("%-12s %s out of a device", label,
-                 cs_units_format(bytes_per_s, CS_UNIT_BYTES_PER_S, rate, sizeof rate));
+    (void)printf("%-12s %s %s", label, cs_units_format(bytes_per_s, CS_UNIT_BYTES_PER_S, rate, sizeof rate),
+                 way);
     if (!isnan(pair_bytes_per_s)) {
         (void)printf(", %s to one neighbour",
                      cs_units_format(pair_bytes_per_s, CS_UNIT_BYTES_PER_S, pair, sizeof pair));
@@ -144,10 +157,11 @@ static void print_platform(const struct cs_platform *platform, const struct cs_p
     (void)printf("%-12s %s\n", "", first->chip->title);
     (void)printf("%-12s %s inside a node, %s between nodes\n", "topology", platform->intra,
                  platform->topology);
-    print_fabric("intra node", figures->intra_bytes_per_s, figures->pair_bytes_per_s,
+    print_fabric("intra node", "out of a device", figures->intra_bytes_per_s, figures->pair_bytes_per_s,
                  figures->intra_latency_s, (double)NAN);
-    print_fabric("inter node", figures->inter_bytes_per_s, (double)NAN, figures->inter_latency_s,
-                 figures->far_latency_s);
+    print_fabric("inter node",
+                 figures->inter_half_duplex ? "in and out of a device together" : "out of a device",
+                 figures->inter_bytes_per_s, (double)NAN, figures->inter_latency_s, figures->far_latency_s);
     if (figures->intra_bytes_per_s > 0 && figures->inter_bytes_per_s > 0) {
         (void)printf("%-12s %.3g : 1\n", "ratio", figures->intra_bytes_per_s / figures->inter_bytes_per_s);
     }
@@ -167,6 +181,8 @@ static json_t *platform_json(const struct cs_platform *platform, const struct cs
     (void)json_object_set_new(object, "intra_node_pair_bytes_per_s", cs_json_real(figures->pair_bytes_per_s));
     (void)json_object_set_new(object, "intra_node_latency_s", cs_json_real(figures->intra_latency_s));
     (void)json_object_set_new(object, "inter_node_bytes_per_s", cs_json_real(figures->inter_bytes_per_s));
+    (void)json_object_set_new(object, "nic_duplex",
+                              json_string(figures->inter_half_duplex ? "half" : "full"));
     (void)json_object_set_new(object, "inter_node_latency_s", cs_json_real(figures->inter_latency_s));
     (void)json_object_set_new(object, "intra", json_string(platform->intra));
     (void)json_object_set_new(object, "topology", json_string(platform->topology));

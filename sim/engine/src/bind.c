@@ -156,17 +156,21 @@ static int64_t first_flow_of(const struct cs__system *s, int32_t comm, int32_t g
 }
 
 /* Load of a link class's representative in a phase. */
+#define SAME_FRAC 1e-9 /* latencies that differ by less do by rounding */
 struct load {
     double bytes;
     double first_s; /* smallest latency of a flow on it: it is busy from then on */
+    double last_s;  /* largest */
 };
 
 /* Closed form on the quotient (see cs_coll_closed_form_s): every flow class once, its load counted as often
- * as it crosses a link. */
+ * as it crosses a link. `even`: flows that share a link have one latency. SimGrid gives those of a longer one
+ * less of the link, and what they lose they cannot catch up where another link holds them as well. */
 static double phase_closed_s(const struct cs__system *s, const struct cs_coll_phase *phase,
-                             const int32_t *classes, struct load *loads, bool *seen)
+                             const int32_t *classes, struct load *loads, bool *seen, bool *even)
 {
     double round_s = 0;
+    *even = true;
     for (int32_t i = 0; i < phase->n_flows; i++) {
         const struct cs__flow_class *class = &s->flow_classes[classes[i]];
         if (seen[classes[i]]) {
@@ -181,6 +185,8 @@ static double phase_closed_s(const struct cs__system *s, const struct cs_coll_ph
             struct load *load = &loads[use->link_class];
             if (cs_routes_link(s->routes, rep)->shared) {
                 load->first_s = load->bytes > 0 ? fmin(load->first_s, class->latency_s) : class->latency_s;
+                load->last_s = fmax(load->last_s, class->latency_s);
+                *even = *even && load->last_s - load->first_s <= SAME_FRAC * load->last_s;
                 load->bytes += bytes * use->count;
                 round_s = fmax(round_s, load->first_s + load->bytes / s->link_bytes_per_s[rep]);
             }
@@ -220,7 +226,9 @@ static void bind_flows(struct cs__system *s, struct cs__binding *b, int64_t firs
                 b->quiet = b->quiet && s->link_classes[s->uses[class->first_use + u].link_class].quiet;
             }
         }
-        double phase_s = phase_closed_s(s, phase, b->flow_class + at - phase->n_flows, loads, seen);
+        bool even = true;
+        double phase_s = phase_closed_s(s, phase, b->flow_class + at - phase->n_flows, loads, seen, &even);
+        b->quiet = b->quiet && even;
         b->closed_s += phase_s;
         b->closed_cross_s += cross ? phase_s : 0;
         b->cross = b->cross || cross;

@@ -73,9 +73,9 @@ struct cs__binding {
     enum cs_algorithm algorithm;
     struct cs_coll_plan plan; /* of the representative group */
     int32_t *flow_class;      /* one per flow of the plan, phases one after the other */
-    bool quiet;               /* all its links are: closed form is exact */
-    bool cross;               /* some phase crosses nodes */
-    bool inside;              /* some phase does not */
+    bool quiet;  /* all its links are, and flows that share one have one latency: closed form is exact */
+    bool cross;  /* some phase crosses nodes */
+    bool inside; /* some phase does not */
     double overhead_s;
     double closed_s;                  /* without overhead */
     double closed_cross_s;            /* of that, in phases that cross nodes */

@@ -90,6 +90,7 @@ struct cs_server {
     double intra_bus_bytes_per_s; /* > 0: what all its devices exchange crosses one bus, both ways together */
     double intra_latency_s;
     double nic_bytes_per_s; /* per device */
+    bool nic_half_duplex;   /* what a NIC sends and what it receives share nic_bytes_per_s */
     double nic_latency_s;
 };
 

@@ -29,6 +29,7 @@ struct cs_topology_part {
     double intra_bus_bytes_per_s; /* as below */
     double intra_latency_s;
     double inter_bytes_per_s;
+    bool inter_half_duplex; /* as below */
 };
 
 /** A cluster in a few words. Rates are bytes/s of one direction of one device. */
@@ -44,6 +45,7 @@ struct cs_topology_spec {
     double intra_latency_s;       /* device to device inside a node */
     enum cs_topology topology;
     double inter_bytes_per_s;     /* one NIC */
+    bool inter_half_duplex;       /* what a NIC sends and what it receives share that rate */
     double inter_latency_s;       /* NIC to NIC across one switch */
     double hop_latency_s;         /* added by each further switch-to-switch hop */
     double oversubscription_frac; /* @unit ratio >= 1: sum of a leaf's down links over its up links */
@@ -64,6 +66,8 @@ struct cs_topology_spec {
 
 /** Defaults for a server type: n_nodes = 8, fat tree, 1:1, its chip and figures. */
 void cs_topology_spec_init(struct cs_topology_spec *spec, const struct cs_server *server);
+/** The servers of a second type: `n_nodes` of a server type. */
+struct cs_topology_part cs_topology_part_of(const struct cs_server *server, int32_t n_nodes);
 /** Change the topology, and what depends on it: a supernode's "NICs" are ports of the scale-up fabric, so
  * they get the intra-node rate, and the inside of a node becomes switched. Rates set afterwards win. */
 void cs_topology_spec_use(struct cs_topology_spec *spec, enum cs_topology topology);
