@@ -138,6 +138,7 @@ cs_status cs_topology_use_nic(struct cs_topology_spec *spec, const struct cs_cat
     spec->inter_bytes_per_s =
         isnan(nic->measured_bytes_per_s) ? nic->port_bytes_per_s : nic->measured_bytes_per_s;
     spec->inter_half_duplex = false;
+    spec->nic_devices = 1;
     spec->inter_latency_s = isnan(nic->latency_s) ? spec->inter_latency_s : nic->latency_s;
     return CS_OK;
 }

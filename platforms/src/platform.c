@@ -52,6 +52,7 @@ static cs_status resolve_device(struct cs_reader *reader, const struct cs_device
     *device = (struct cs_device){.host = cs_arena_strdup(reader->result, host->name),
                                  .line = host->line > 0 ? host->line : draft->line,
                                  .node = (int32_t)draft->node,
+                                 .adapter = (int32_t)draft->adapter,
                                  .memory_bytes = draft->memory_bytes,
                                  .chip = draft->chip};
     device->nic_host =

@@ -56,8 +56,8 @@ void cs__props_keep_root(struct cs_reader *reader)
     }
 }
 
-static const char *const device_props[] = {"chip", "node", "memory", "nic", NULL};
-enum { PROP_CHIP, PROP_NODE, PROP_MEMORY, PROP_NIC, N_DEVICE_PROPS };
+static const char *const device_props[] = {"chip", "node", "memory", "nic", "adapter", NULL};
+enum { PROP_CHIP, PROP_NODE, PROP_MEMORY, PROP_NIC, PROP_ADAPTER, N_DEVICE_PROPS };
 
 /* The chip of a name, or a failure that says which there are. */
 static cs_status find_chip(struct cs_reader *reader, const struct cs_prop_draft *prop,
@@ -111,7 +111,7 @@ cs_status cs__device_add(struct cs_reader *reader, int32_t point)
         }
         return CS_OK; /* a NIC or another host that is no device */
     }
-    struct cs_device_draft device = {.point = point, .line = given[PROP_CHIP]->line};
+    struct cs_device_draft device = {.point = point, .line = given[PROP_CHIP]->line, .adapter = -1};
     CS_TRY(find_chip(reader, given[PROP_CHIP], &device.chip));
     if (!given[PROP_NODE]) {
         return cs__reader_fail_at(reader, device.line, CS_E_INPUT,
@@ -130,6 +130,11 @@ cs_status cs__device_add(struct cs_reader *reader, int32_t point)
     if (!(device.memory_bytes > 0.0)) {
         return cs__reader_fail_at(reader, device.line, CS_E_INPUT,
                                   "device '%s' has no memory: give it the property 'memory'", name);
+    }
+    if (given[PROP_ADAPTER]) {
+        loc.line = given[PROP_ADAPTER]->line;
+        CS_TRY(cs_int_parse(given[PROP_ADAPTER]->value, 0, CS_TOPOLOGY_DEVICES_MAX - 1, "adapter", loc,
+                            &device.adapter, reader->err));
     }
     device.nic = given[PROP_NIC] ? given[PROP_NIC]->value : NULL;
     if (given[PROP_NIC]) {

@@ -87,6 +87,7 @@ struct cs_device_draft {
     bool has_memory; /* the property, not the chip's */
     int64_t node;
     const char *nic; /* host name, NULL = itself */
+    int64_t adapter; /* -1 = not given */
 };
 
 /* Properties of the element that is open. */

@@ -58,13 +58,14 @@ cs_status cs__server_read(struct cs_server *server, const char **sources, struct
                           const struct cs_yaml_node *key, const struct cs_yaml_node *entry,
                           struct cs_err *err)
 {
-    static const char *const extra[] = {"title", "chip", "intra", "nic_duplex", NULL};
+    static const char *const extra[] = {"title", "chip", "intra", "nic_duplex", "nic_devices", NULL};
     cs_status st = CS_OK;
     struct server_figures figures = {0};
     const struct cs_yaml_node *node = NULL;
     const struct cs_yaml_node *bus = NULL;
     int32_t intra = 0;
     int32_t duplex = 0;
+    int64_t nic_devices = 1;
     CS_TRY(cs_yaml_want(entry, CS_YAML_MAP, key->text, err));
     CS_TRY(cs__catalogue_keys(entry, key->text, extra, figures_of_server, CS__N_SERVER_FIGURES, err));
     *server = (struct cs_server){.name = key->text};
@@ -76,6 +77,7 @@ cs_status cs__server_read(struct cs_server *server, const char **sources, struct
     if (node) {
         CS_TRY(cs_yaml_choice(node, duplex_names, "nic_duplex", &duplex, err));
     }
+    CS_TRY(cs_yaml_opt_int(entry, "nic_devices", 1, 1024, &nic_devices, err));
     CS_TRY(cs_yaml_need(entry, "chip", &node, err));
     CS_TRY(cs_yaml_want(node, CS_YAML_SCALAR, "chip", err));
     server->chip = node->text;
@@ -97,6 +99,7 @@ cs_status cs__server_read(struct cs_server *server, const char **sources, struct
     server->intra_latency_s = figures.intra_latency_s;
     server->nic_bytes_per_s = figures.nic_bytes_per_s;
     server->nic_half_duplex = duplex == 1;
+    server->nic_devices = (int32_t)nic_devices;
     server->nic_latency_s = figures.nic_latency_s;
 out:
     return st;
@@ -117,6 +120,9 @@ void cs_server_write(const struct cs_server *server, const char *const *sources,
     fprintf(stream, "\n    intra: %s\n", intra_names[has_bus ? 2 : server->intra_switched ? 1 : 0]);
     if (server->nic_half_duplex) {
         fprintf(stream, "    nic_duplex: %s\n", duplex_names[1]);
+    }
+    if (server->nic_devices > 1) {
+        fprintf(stream, "    nic_devices: %d\n", (int)server->nic_devices);
     }
     for (int32_t f = 0; f < (has_bus ? CS__N_SERVER_FIGURES : BUS); f++) {
         fprintf(stream, "    %s: ", figures_of_server[f].key);

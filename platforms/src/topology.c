@@ -28,6 +28,7 @@ void cs_topology_spec_init(struct cs_topology_spec *spec, const struct cs_server
         .topology = CS_TOPOLOGY_FAT_TREE,
         .inter_bytes_per_s = server->nic_bytes_per_s,
         .inter_half_duplex = server->nic_half_duplex,
+        .nic_devices = server->nic_devices,
         .inter_latency_s = server->nic_latency_s,
         .hop_latency_s = HOP_LATENCY_S,
         .oversubscription_frac = 1.0,
@@ -46,7 +47,8 @@ static struct cs_topology_part first_part(const struct cs_topology_spec *spec)
                                      .intra_bus_bytes_per_s = spec->intra_bus_bytes_per_s,
                                      .intra_latency_s = spec->intra_latency_s,
                                      .inter_bytes_per_s = spec->inter_bytes_per_s,
-                                     .inter_half_duplex = spec->inter_half_duplex};
+                                     .inter_half_duplex = spec->inter_half_duplex,
+                                     .nic_devices = spec->nic_devices};
 }
 
 struct cs_topology_part cs_topology_part_of(const struct cs_server *server, int32_t n_nodes)
@@ -65,6 +67,7 @@ void cs_topology_spec_use(struct cs_topology_spec *spec, enum cs_topology topolo
         spec->intra_bus_bytes_per_s = 0;
         spec->inter_bytes_per_s = spec->intra_bytes_per_s;
         spec->inter_half_duplex = false;
+        spec->nic_devices = 1;
     }
 }
 
@@ -210,6 +213,10 @@ static cs_status check_part(const struct cs_topology_part *part, struct cs_loc l
         return cs_err_set(err, CS_E_INPUT, loc,
                           "a full mesh of %d devices a node is not built, at most 64 (or a switched node)",
                           (int)part->devices_per_node);
+    }
+    if (part->nic_devices < 0 || part->nic_devices > 1024) {
+        return cs_err_set(err, CS_E_INPUT, loc, "%d devices a network adapter, expected 1 to 1024",
+                          (int)part->nic_devices);
     }
     CS_TRY(check_rate(part->intra_bytes_per_s, "intra-node bandwidth", loc, err));
     if (part->intra_bus_bytes_per_s != 0) {

@@ -55,6 +55,10 @@ static bool read_props(const struct cs_platform *platform, struct cs_topology_sp
     spec->topology = (enum cs_topology)topology;
     spec->intra_switched = strcmp(platform->intra, "mesh") != 0;
     spec->inter_half_duplex = prop(platform, "nic_duplex") != NULL;
+    spec->nic_devices = 1;
+    if (prop(platform, "nic_devices") && !read_int(platform, "nic_devices", &spec->nic_devices)) {
+        return false;
+    }
     if (strcmp(platform->intra, "bus") == 0 &&
         !read_quantity(platform, "bus_bandwidth", CS_UNIT_BYTES_PER_S, &spec->intra_bus_bytes_per_s)) {
         return false;

@@ -197,6 +197,8 @@ void cs__xml_devices(FILE *stream, const struct cs_fabric_plan *plan, const stru
                      int32_t first, int32_t end)
 {
     bool joined = cs__fabric_joined(plan);
+    int32_t which = cs__fabric_part(plan, first);
+    const struct cs_topology_part *part = &plan->parts[which];
     for (int32_t d = first; d < end; d++) {
         fprintf(stream, "      <host id=\"npu%d\" speed=\"%s\"><prop id=\"chip\" value=\"", (int)d,
                 text->speed);
@@ -205,6 +207,10 @@ void cs__xml_devices(FILE *stream, const struct cs_fabric_plan *plan, const stru
                 (int)cs__fabric_node(plan, d), text->memory);
         if (!joined) {
             fprintf(stream, "<prop id=\"nic\" value=\"nic%d\"/>", (int)d);
+        }
+        if (part->nic_devices > 1) {
+            int32_t index = (d - plan->first_device[which]) % part->devices_per_node;
+            fprintf(stream, "<prop id=\"adapter\" value=\"%d\"/>", (int)(index / part->nic_devices));
         }
         fputs("</host>\n", stream);
     }
@@ -303,6 +309,9 @@ static void put_props(FILE *stream, const struct cs_fabric_plan *plan)
     put_rate_prop(stream, "inter_bandwidth", spec->inter_bytes_per_s);
     if (spec->inter_half_duplex) {
         put_prop(stream, "nic_duplex", "half");
+    }
+    if (spec->nic_devices > 1) {
+        put_int_prop(stream, "nic_devices", spec->nic_devices);
     }
     format_exact(text, spec->oversubscription_frac, plain, CS_COUNT(plain));
     put_prop(stream, "oversubscription", text);

@@ -21,6 +21,7 @@ static const char *const block_keys[] = {"base",
                                          "bus_bandwidth",
                                          "nic",
                                          "nic_duplex",
+                                         "nic_devices",
                                          "switch",
                                          "inter_bandwidth",
                                          "ratio",
@@ -36,8 +37,8 @@ static const char *const block_keys[] = {"base",
                                          "rank_table",
                                          NULL};
 static const char *const second_keys[] = {
-    "server",        "chip",          "nodes",           "devices_per_node", "intra", "intra_bandwidth",
-    "bus_bandwidth", "intra_latency", "inter_bandwidth", "nic_duplex",       NULL};
+    "server",        "chip",          "nodes",           "devices_per_node", "intra",       "intra_bandwidth",
+    "bus_bandwidth", "intra_latency", "inter_bandwidth", "nic_duplex",       "nic_devices", NULL};
 
 static cs_status find_server(struct cs_study *study, const struct cs_yaml_node *block,
                              const struct cs_server **server, struct cs_err *err)
@@ -203,6 +204,7 @@ static cs_status read_second(struct cs_study *study, const struct cs_yaml_node *
     CS_TRY(opt_int32(block, "devices_per_node", &part->devices_per_node, err));
     CS_TRY(opt_intra(block, &part->intra_switched, &part->intra_bus_bytes_per_s, err));
     CS_TRY(opt_duplex(block, &part->inter_half_duplex, err));
+    CS_TRY(opt_int32(block, "nic_devices", &part->nic_devices, err));
     CS_TRY(
         cs_yaml_opt_quantity(block, "intra_bandwidth", CS_UNIT_BYTES_PER_S, &part->intra_bytes_per_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "intra_latency", CS_UNIT_SECONDS, &part->intra_latency_s, err));
@@ -291,6 +293,7 @@ static cs_status read_rates(const struct cs_study *study, const struct cs_yaml_n
         CS_TRY(cs_topology_use_switch(spec, study->catalogue, leaf->text, leaf->loc, err));
     }
     CS_TRY(opt_duplex(block, &spec->inter_half_duplex, err));
+    CS_TRY(opt_int32(block, "nic_devices", &spec->nic_devices, err));
     CS_TRY(
         cs_yaml_opt_quantity(block, "intra_bandwidth", CS_UNIT_BYTES_PER_S, &spec->intra_bytes_per_s, err));
     CS_TRY(

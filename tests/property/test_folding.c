@@ -37,6 +37,7 @@ static void random_platform(struct cs_topology_spec *spec)
         spec->inter_bytes_per_s *= 2;
     }
     spec->inter_half_duplex = pick(4) == 0;
+    spec->nic_devices = 1 + pick(2);
 }
 
 static int32_t random_power(int32_t most)

@@ -191,6 +191,7 @@ struct cs_topology_spec topology_random(struct cs_rng *rng)
         spec.intra_bytes_per_s = between(rng, 1e9, 1e12);
         spec.inter_bytes_per_s = between(rng, 1e9, 1e11);
         spec.inter_half_duplex = cs_rng_below(rng, 3) == 0;
+        spec.nic_devices = 1 + (int32_t)cs_rng_below(rng, 3);
         spec.intra_latency_s = cs_rng_below(rng, 8) ? between(rng, 1e-8, 1e-4) : 0.0;
         spec.inter_latency_s = between(rng, 1e-7, 1e-4);
         spec.hop_latency_s = cs_rng_below(rng, 8) ? between(rng, 1e-8, 1e-5) : 0.0;

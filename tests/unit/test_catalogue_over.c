@@ -58,6 +58,7 @@ START_TEST(test_catalogue_over)
         ck_assert_double_eq(is->intra_bus_bytes_per_s, was->intra_bus_bytes_per_s);
         ck_assert_double_eq(is->intra_latency_s, was->intra_latency_s);
         ck_assert(is->nic_half_duplex == was->nic_half_duplex);
+        ck_assert_int_eq(is->nic_devices, was->nic_devices);
         ck_assert_double_eq(is->nic_bytes_per_s, 1.25 * was->nic_bytes_per_s);
         ck_assert_str_eq(cs_catalogue_server_source(loaded, names[i], "nic_latency"), "a \"test\"");
     }

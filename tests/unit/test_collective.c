@@ -65,7 +65,10 @@ START_TEST(test_totals)
         {CS_COLL_ALL_REDUCE, CS_ALGO_PAIRWISE, 5, 1, 2},
         {CS_COLL_ALL_REDUCE, CS_ALGO_HIERARCHICAL, 24, 8, 2},
         {CS_COLL_ALL_REDUCE, CS_ALGO_HIERARCHICAL_HD, 16, 8, 2},
+        {CS_COLL_ALL_REDUCE, CS_ALGO_RINGS, 24, 8, 2},
+        {CS_COLL_ALL_REDUCE, CS_ALGO_RINGS, 15, 5, 2},
         {CS_COLL_ALL_GATHER, CS_ALGO_RING, 6, 6, 1},
+        {CS_COLL_ALL_GATHER, CS_ALGO_RINGS, 6, 2, 1},
         {CS_COLL_ALL_GATHER, CS_ALGO_MESH, 8, 8, 1},
         {CS_COLL_ALL_GATHER, CS_ALGO_HALVING_DOUBLING, 16, 1, 1},
         {CS_COLL_ALL_GATHER, CS_ALGO_BRUCK, 7, 1, 1},
@@ -76,6 +79,7 @@ START_TEST(test_totals)
         {CS_COLL_REDUCE_SCATTER, CS_ALGO_HALVING_DOUBLING, 4, 1, 1},
         {CS_COLL_REDUCE_SCATTER, CS_ALGO_PAIRWISE, 7, 1, 1},
         {CS_COLL_REDUCE_SCATTER, CS_ALGO_HIERARCHICAL, 24, 8, 1},
+        {CS_COLL_REDUCE_SCATTER, CS_ALGO_RINGS, 9, 3, 1},
         {CS_COLL_ALL_TO_ALL, CS_ALGO_MESH, 8, 8, 1},
         {CS_COLL_ALL_TO_ALL, CS_ALGO_PAIRWISE, 9, 1, 1},
         {CS_COLL_BROADCAST, CS_ALGO_RING, 9, 1, 1},
@@ -138,6 +142,11 @@ START_TEST(test_refusals)
     ck_assert_ptr_nonnull(cs_coll_refuses(CS_COLL_ALL_REDUCE, CS_ALGO_HIERARCHICAL, &platform, members, 8));
     ck_assert_ptr_nonnull(cs_coll_refuses(CS_COLL_ALL_REDUCE, CS_ALGO_HIERARCHICAL, &platform, members, 12));
     ck_assert_ptr_null(cs_coll_refuses(CS_COLL_ALL_REDUCE, CS_ALGO_HIERARCHICAL, &platform, members, 16));
+    ck_assert_ptr_nonnull(cs_coll_refuses(CS_COLL_ALL_REDUCE, CS_ALGO_RINGS, &platform, members, 8));
+    ck_assert_ptr_nonnull(cs_coll_refuses(CS_COLL_ALL_REDUCE, CS_ALGO_RINGS, &platform, members, 12));
+    ck_assert_ptr_nonnull(cs_coll_refuses(CS_COLL_BROADCAST, CS_ALGO_RINGS, &platform, members, 16));
+    ck_assert_ptr_nonnull(cs_coll_never(CS_COLL_ALL_TO_ALL, CS_ALGO_RINGS));
+    ck_assert_ptr_null(cs_coll_refuses(CS_COLL_ALL_GATHER, CS_ALGO_RINGS, &platform, members, 16));
 }
 END_TEST
 
@@ -157,6 +166,44 @@ START_TEST(test_auto)
     make_plan(&plan, &arena, CS_COLL_ALL_TO_ALL, CS_ALGO_AUTO, 6, 1, 1e9);
     ck_assert_int_eq(plan.algorithm, CS_ALGO_PAIRWISE);
     cs_arena_release(&arena);
+}
+END_TEST
+
+/* Two devices an adapter: rings for groups of which no two members share one, however many there are. */
+START_TEST(test_auto_adapters)
+{
+    static const struct {
+        int32_t step; /* between members in a node of eight */
+        enum cs_coll coll;
+        double bytes;
+        enum cs_algorithm want;
+    } cases[] = {
+        {1, CS_COLL_ALL_REDUCE, 1e9, CS_ALGO_HIERARCHICAL},
+        {2, CS_COLL_ALL_REDUCE, 1e9, CS_ALGO_RINGS},
+        {4, CS_COLL_ALL_GATHER, 1e9, CS_ALGO_RINGS},
+        {4, CS_COLL_ALL_REDUCE, 1e4, CS_ALGO_HIERARCHICAL_HD},
+        {4, CS_COLL_BROADCAST, 1e9, CS_ALGO_HIERARCHICAL},
+        {8, CS_COLL_ALL_REDUCE, 1e9, CS_ALGO_RING},
+    };
+    struct cs_platform platform;
+    struct cs_device devices[16];
+    flat_platform(&platform, devices, 16, 8);
+    for (int32_t d = 0; d < 16; d++) {
+        devices[d].adapter = d % 8 / 2;
+    }
+    for (int32_t i = 0; i < CS_COUNT(cases); i++) {
+        struct cs_arena arena = {0};
+        struct cs_coll_plan plan;
+        int32_t members[16];
+        int32_t n = 16 / cases[i].step;
+        for (int32_t m = 0; m < n; m++) {
+            members[m] = m * cases[i].step;
+        }
+        cs_coll_plan_build(cases[i].coll, CS_ALGO_AUTO, &platform, members, n, cases[i].bytes, &arena, &plan);
+        ck_assert_msg(plan.algorithm == cases[i].want, "case %d: %s", (int)i,
+                      cs_algorithm_names[plan.algorithm]);
+        cs_arena_release(&arena);
+    }
 }
 END_TEST
 
@@ -326,6 +373,34 @@ START_TEST(test_half_duplex)
 }
 END_TEST
 
+static void shared_adapters(struct cs_topology_spec *spec)
+{
+    spec->nic_devices = 2;
+}
+
+/* Members 0, 2, 4 and 6 of each of four nodes: two rings, each through all sixteen, so that a NIC that has an
+ * end of a ring carries half of what the ring moves in fifteen rounds; by the NICs of all four it is half. */
+START_TEST(test_rings)
+{
+    struct fixture f;
+    int32_t members[16];
+    fixture_open(&f, 4, 8, shared_adapters);
+    for (int32_t i = 0; i < 16; i++) {
+        members[i] = i / 4 * 8 + i % 4 * 2;
+    }
+    const double bytes = 960e6;
+    double time_s = time_of(&f, CS_COLL_REDUCE_SCATTER, CS_ALGO_AUTO, bytes, members, 16, CS_VIEW_CLOSED);
+    double latency_s = cs_routes_get(f.routes, 4, 8).latency_s;
+    double want_s =
+        f.platform.devices[0].chip->collective_overhead_s + 15 * (latency_s + bytes / 2 / 16 / 19.6e9);
+    ck_assert_double_eq_tol(time_s, want_s, 1e-6 * want_s);
+    double by_all_s =
+        time_of(&f, CS_COLL_REDUCE_SCATTER, CS_ALGO_HIERARCHICAL, bytes, members, 16, CS_VIEW_CLOSED);
+    ck_assert_double_lt(by_all_s, 0.8 * time_s);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(test_solo_errors)
 {
     struct fixture f;
@@ -360,6 +435,7 @@ static Suite *suite(void)
     tcase_add_test(plans, test_rounds);
     tcase_add_test(plans, test_refusals);
     tcase_add_test(plans, test_auto);
+    tcase_add_test(plans, test_auto_adapters);
     suite_add_tcase(s, plans);
     TCase *views = tcase_create("views");
     tcase_add_loop_test(views, test_views_in_node, 0, 3);
@@ -368,6 +444,7 @@ static Suite *suite(void)
     tcase_add_loop_test(views, test_views_hierarchical_nodes, 0, N_NODE_COUNTS);
     tcase_add_test(views, test_mesh_share);
     tcase_add_test(views, test_half_duplex);
+    tcase_add_test(views, test_rings);
     tcase_add_test(views, test_solo_errors);
     suite_add_tcase(s, views);
     return s;

@@ -148,9 +148,13 @@ START_TEST(test_parts)
     ck_assert_double_eq_tol(study.description->inter_bytes_per_s, 50e9, 1); /* nothing measured: the port's */
     ck_assert_double_eq_tol(study.description->inter_latency_s, 3e-6, 1e-15);
     cs_study_release(&study);
-    load_good(&study, "{nic_duplex: half, second: {server: dgx-h100, nodes: 1}}", 0, NULL);
+    load_good(&study, "{nodes: 8, nic_duplex: half, nic_devices: 2, second: {server: dgx-h100, nodes: 1}}", 0,
+              NULL);
     ck_assert(study.description->inter_half_duplex);
     ck_assert(!study.description->second.inter_half_duplex);
+    ck_assert_int_eq(study.platform.devices[0].adapter, 0);
+    ck_assert_int_eq(study.platform.devices[13].adapter, 2);
+    ck_assert_int_eq(study.platform.devices[64].adapter, -1);
     cs_study_release(&study);
     load_good(&study, "{second: {server: jean-zay-a100, nodes: 1}}", 0, NULL);
     ck_assert(!study.description->inter_half_duplex);
@@ -223,6 +227,8 @@ static const struct {
     {"{intra: bus}", "needs the rate of the bus"},
     {"{bus_bandwidth: 3GBps}", "needs 'intra: bus'"},
     {"{nic_duplex: simplex}", "full, half"},
+    {"{nic_devices: 0}", "nic_devices"},
+    {"{nic_devices: 2000}", "2000 devices a network adapter"},
 };
 
 START_TEST(test_bad)

@@ -154,6 +154,7 @@ static json_t *list_servers(const struct cs_catalogue *catalogue, bool text)
         set_figure(object, "inter_node_bytes_per_s", server->nic_bytes_per_s);
         (void)json_object_set_new(object, "nic_duplex",
                                   json_string(server->nic_half_duplex ? "half" : "full"));
+        (void)json_object_set_new(object, "nic_devices", json_integer(server->nic_devices));
         (void)json_array_append_new(list, object);
         if (text) {
             (void)printf("%-22s %7d  %-10s %-7s %10s %10s%s\n", server->name, (int)server->devices,

@@ -24,6 +24,7 @@ struct generate_args {
     int32_t n_nodes;
     int32_t second_nodes;
     int32_t devices_per_node;
+    int32_t nic_devices;
     int32_t leaf_ports;
     int32_t levels;
     int32_t dims[3];
@@ -62,6 +63,7 @@ enum {
     OPT_BUS_BANDWIDTH,
     OPT_NIC,
     OPT_NIC_DUPLEX,
+    OPT_NIC_DEVICES,
     OPT_SWITCH
 };
 
@@ -95,6 +97,9 @@ static error_t parse_count(struct generate_args *args, int key, const char *arg,
         return 0;
     case OPT_DEVICES:
         args->devices_per_node = (int32_t)cs__option_int(state, arg, 1, INT32_MAX, "devices-per-node");
+        return 0;
+    case OPT_NIC_DEVICES:
+        args->nic_devices = (int32_t)cs__option_int(state, arg, 1, INT32_MAX, "nic-devices");
         return 0;
     case OPT_LEAF_PORTS:
         args->leaf_ports = (int32_t)cs__option_int(state, arg, 1, INT32_MAX, "leaf-ports");
@@ -218,6 +223,8 @@ static void parse_generate_args(struct generate_args *args, int argc, char **arg
         {"nic", OPT_NIC, "NAME", 0, "NIC of the catalogue: its rate and latency", 0},
         {"nic-duplex", OPT_NIC_DUPLEX, "full|half", 0,
          "Whether sending and receiving have the rate each (full), or share it", 0},
+        {"nic-devices", OPT_NIC_DEVICES, "N", 0,
+         "Neighbours that share a network adapter: their collectives go in rings, as NCCL's (1)", 0},
         {"switch", OPT_SWITCH, "NAME", 0, "Switch of the catalogue: leaf ports and latency of a hop", 0},
         {"intra-bandwidth", OPT_INTRA_BANDWIDTH, "RATE", 0, "Out of one device over all its links: 196GBps",
          0},
@@ -318,6 +325,7 @@ static void fill_spec(struct cs_topology_spec *spec, const struct generate_args 
     spec->intra_switched = args->intra >= 0 ? args->intra != 0 : spec->intra_switched;
     spec->intra_bus_bytes_per_s = args->intra < 0 || args->intra == 2 ? spec->intra_bus_bytes_per_s : 0;
     spec->inter_half_duplex = args->duplex >= 0 ? args->duplex == 1 : spec->inter_half_duplex;
+    spec->nic_devices = args->nic_devices > 0 ? args->nic_devices : spec->nic_devices;
     spec->leaf_ports = args->leaf_ports > 0 ? args->leaf_ports : spec->leaf_ports;
     spec->levels = args->levels > 0 ? args->levels : spec->levels;
     for (int32_t i = 0; i < 3; i++) {

@@ -286,6 +286,7 @@ const struct cs__flat *cs__flat_algorithm(enum cs_algorithm algorithm)
     case CS_ALGO_AUTO:
     case CS_ALGO_HIERARCHICAL:
     case CS_ALGO_HIERARCHICAL_HD:
+    case CS_ALGO_RINGS:
     case CS_N_ALGOS:
         break;
     }

@@ -3,11 +3,13 @@
 #include "algorithms_priv.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const cs_algorithm_names[] = {
     "auto",     "ring",  "mesh",         "halving-doubling", "tree",
-    "pairwise", "bruck", "hierarchical", "hierarchical-hd",  NULL,
+    "pairwise", "bruck", "hierarchical", "hierarchical-hd",  "rings",
+    NULL,
 };
 
 /* Between nodes HCCL moves from halving-doubling to the ring as messages grow; the size is not published,
@@ -20,7 +22,23 @@ struct by_node {
     int32_t n_local;
     int32_t *positions;
     bool uniform; /* every node holds n_local members */
+    bool apart;   /* they share adapters with others, no two with each other */
 };
+
+/* Does every member share an adapter, but none with another member? */
+static bool are_apart(const struct cs_platform *platform, const int32_t *members, const struct by_node *nodes)
+{
+    for (int32_t i = 0; i < nodes->n_nodes * nodes->n_local; i++) {
+        int32_t adapter = platform->devices[members[nodes->positions[i]]].adapter;
+        for (int32_t k = i - i % nodes->n_local; k < i && adapter >= 0; k++) {
+            adapter = platform->devices[members[nodes->positions[k]]].adapter == adapter ? -1 : adapter;
+        }
+        if (adapter < 0) {
+            return false;
+        }
+    }
+    return true;
+}
 
 static void arrange(const struct cs_platform *platform, const int32_t *members, int32_t n_members,
                     struct by_node *out)
@@ -52,6 +70,7 @@ static void arrange(const struct cs_platform *platform, const int32_t *members, 
             out->positions[node_of[i] * out->n_local + count[node_of[i]]++] = i;
         }
     }
+    out->apart = out->uniform && are_apart(platform, members, out);
     cs_free(node_of);
     cs_free(count);
     cs_free(index_of_node);
@@ -71,9 +90,27 @@ static enum cs_algorithm between_nodes(enum cs_coll coll, enum cs_algorithm algo
     return algorithm == CS_ALGO_HIERARCHICAL_HD ? CS_ALGO_HALVING_DOUBLING : CS_ALGO_RING;
 }
 
-static const char *hierarchical_refuses(enum cs_coll coll, enum cs_algorithm algorithm,
-                                        const struct by_node *nodes)
+static const char *rings_never(enum cs_coll coll)
 {
+    return coll == CS_COLL_ALL_TO_ALL || coll == CS_COLL_BROADCAST
+               ? "rings do all-reduce, all-gather and reduce-scatter only"
+               : NULL;
+}
+
+/* Algorithms that know of nodes. */
+static bool is_by_node(enum cs_algorithm algorithm)
+{
+    return is_hierarchical(algorithm) || algorithm == CS_ALGO_RINGS;
+}
+
+static const char *by_node_refuses(enum cs_coll coll, enum cs_algorithm algorithm,
+                                   const struct by_node *nodes)
+{
+    if (algorithm == CS_ALGO_RINGS) {
+        bool fit = nodes->uniform && nodes->n_nodes > 1 && nodes->n_local > 1;
+        return !fit ? "rings need several nodes and the same number of members, two or more, on each"
+                    : rings_never(coll);
+    }
     if (!nodes->uniform) {
         return "a hierarchical form needs the same number of members on every node";
     }
@@ -89,6 +126,9 @@ const char *cs_coll_never(enum cs_coll coll, enum cs_algorithm algorithm)
     if (algorithm == CS_ALGO_AUTO) {
         return NULL;
     }
+    if (algorithm == CS_ALGO_RINGS) {
+        return rings_never(coll);
+    }
     enum cs_algorithm flat = is_hierarchical(algorithm) ? between_nodes(coll, algorithm) : algorithm;
     return cs__flat_algorithm(flat)->refuses(coll, ANY_GROUP);
 }
@@ -99,12 +139,12 @@ const char *cs_coll_refuses(enum cs_coll coll, enum cs_algorithm algorithm,
     if (algorithm == CS_ALGO_AUTO || n_members < 2) {
         return NULL;
     }
-    if (!is_hierarchical(algorithm)) {
+    if (!is_by_node(algorithm)) {
         return cs__flat_algorithm(algorithm)->refuses(coll, n_members);
     }
     struct by_node nodes;
     arrange(platform, members, n_members, &nodes);
-    const char *why = hierarchical_refuses(coll, algorithm, &nodes);
+    const char *why = by_node_refuses(coll, algorithm, &nodes);
     cs_free(nodes.positions);
     return why;
 }
@@ -132,7 +172,7 @@ static enum cs_algorithm choose(enum cs_coll coll, const struct cs_platform *pla
     if (flat_choice(coll, nodes->n_nodes, bytes / nodes->n_local) == CS_ALGO_HALVING_DOUBLING) {
         return CS_ALGO_HIERARCHICAL_HD;
     }
-    return CS_ALGO_HIERARCHICAL;
+    return nodes->apart && !rings_never(coll) ? CS_ALGO_RINGS : CS_ALGO_HIERARCHICAL;
 }
 
 /* ---- building ---- */
@@ -145,6 +185,7 @@ struct builder {
     int32_t n_flows, cap_flows;
     const int32_t *map; /* from algorithm position to member position, for the group at hand */
     int32_t map_stride;
+    bool merge; /* groups overlap */
 };
 
 static void sink_flow(void *context, int32_t src, int32_t dst, double bytes)
@@ -158,10 +199,35 @@ static void sink_flow(void *context, int32_t src, int32_t dst, double bytes)
     };
 }
 
+static int compare_flows(const void *a, const void *b)
+{
+    const struct cs_flow *x = a;
+    const struct cs_flow *y = b;
+    return x->src != y->src ? (x->src > y->src) - (x->src < y->src) : (x->dst > y->dst) - (x->dst < y->dst);
+}
+
+/* What several groups send from one member to another is one flow. */
+static void merge_flows(struct builder *b)
+{
+    int32_t kept = 0;
+    qsort(b->flows, (size_t)b->n_flows, sizeof *b->flows, compare_flows);
+    for (int32_t i = 1; i < b->n_flows; i++) {
+        if (compare_flows(&b->flows[kept], &b->flows[i]) == 0) {
+            b->flows[kept].bytes += b->flows[i].bytes;
+        } else {
+            b->flows[++kept] = b->flows[i];
+        }
+    }
+    b->n_flows = kept + 1;
+}
+
 static void close_phase(struct builder *b, int32_t rounds)
 {
     if (b->n_flows == 0) {
         return;
+    }
+    if (b->merge) {
+        merge_flows(b);
     }
     CS_GROW(b->phases, b->n_phases, b->cap_phases);
     struct cs_coll_phase *phase = &b->phases[b->n_phases++];
@@ -239,6 +305,30 @@ static void add_hierarchical(struct builder *b, enum cs_algorithm algorithm, enu
     }
 }
 
+/* Ring i goes through a node from its member i to the one half of them further, by way of all others. */
+static void add_rings(struct builder *b, enum cs_coll coll, const struct by_node *nodes, double bytes)
+{
+    int32_t n_rings = nodes->n_local / 2;
+    int32_t g = nodes->n_nodes * nodes->n_local;
+    int32_t *order = cs_malloc((size_t)n_rings * (size_t)g * sizeof *order);
+    for (int32_t ring = 0, at = 0; ring < n_rings; ring++) {
+        for (int32_t node = 0; node < nodes->n_nodes; node++) {
+            const int32_t *local = nodes->positions + node * nodes->n_local;
+            order[at++] = local[ring];
+            for (int32_t i = 0; i < nodes->n_local; i++) {
+                if (i != ring && i != ring + n_rings) {
+                    order[at++] = local[i];
+                }
+            }
+            order[at++] = local[ring + n_rings];
+        }
+    }
+    const struct grouping rings = {order, n_rings, g, g, 1};
+    b->merge = true;
+    add_flat(b, CS_ALGO_RING, coll, &rings, bytes / n_rings);
+    cs_free(order);
+}
+
 void cs_coll_plan_build(enum cs_coll coll, enum cs_algorithm algorithm, const struct cs_platform *platform,
                         const int32_t *members, int32_t n_members, double bytes, struct cs_arena *arena,
                         struct cs_coll_plan *plan)
@@ -255,8 +345,12 @@ void cs_coll_plan_build(enum cs_coll coll, enum cs_algorithm algorithm, const st
         plan->algorithm = algorithm;
     }
     struct builder b = {.arena = arena};
-    if (is_hierarchical(algorithm)) {
-        CS_ASSERT(!hierarchical_refuses(coll, algorithm, &nodes));
+    if (is_by_node(algorithm)) {
+        CS_ASSERT(!by_node_refuses(coll, algorithm, &nodes));
+    }
+    if (algorithm == CS_ALGO_RINGS) {
+        add_rings(&b, coll, &nodes, bytes);
+    } else if (is_hierarchical(algorithm)) {
         add_hierarchical(&b, algorithm, coll, &nodes, bytes);
     } else {
         CS_ASSERT(!cs__flat_algorithm(algorithm)->refuses(coll, n_members));

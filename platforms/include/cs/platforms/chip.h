@@ -91,6 +91,7 @@ struct cs_server {
     double intra_latency_s;
     double nic_bytes_per_s; /* per device */
     bool nic_half_duplex;   /* what a NIC sends and what it receives share nic_bytes_per_s */
+    int32_t nic_devices; /* neighbours that share a network adapter, of which nic_bytes_per_s is one's part */
     double nic_latency_s;
 };
 

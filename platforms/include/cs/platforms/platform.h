@@ -4,7 +4,8 @@
  *
  * A host with a `chip` property is a device (an NPU); its place in the file is its rank. Properties of a
  * device: chip (catalogue name), node (index of its server), memory (with unit), nic (host that carries
- * its traffic between nodes; left out: the device itself). Properties of the root zone: name, topology,
+ * its traffic between nodes; left out: the device itself), adapter (index in its node of the network adapter
+ * that it shares with its neighbours; left out: none is shared). Properties of the root zone: name, topology,
  * and whatever a report may show. Everything is checked here with file and line before SimGrid sees it,
  * because an error in SimGrid is the end of the process.
  */
@@ -19,6 +20,7 @@ struct cs_device {
     int32_t line;         /* of the host in the file */
     int32_t node;
     int32_t index;              /* within its node */
+    int32_t adapter;            /* of its node, that it shares; -1 = it shares none (see CS_ALGO_RINGS) */
     double memory_bytes;        /* of the `memory` property, else the chip's */
     const struct cs_chip *chip; /* owned by the catalogue */
 };

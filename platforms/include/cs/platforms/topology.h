@@ -30,6 +30,7 @@ struct cs_topology_part {
     double intra_latency_s;
     double inter_bytes_per_s;
     bool inter_half_duplex; /* as below */
+    int32_t nic_devices;    /* likewise */
 };
 
 /** A cluster in a few words. Rates are bytes/s of one direction of one device. */
@@ -44,8 +45,10 @@ struct cs_topology_spec {
                                      directions together (PCIe host bridge); 0 = none */
     double intra_latency_s;       /* device to device inside a node */
     enum cs_topology topology;
-    double inter_bytes_per_s;     /* one NIC */
-    bool inter_half_duplex;       /* what a NIC sends and what it receives share that rate */
+    double inter_bytes_per_s; /* one NIC */
+    bool inter_half_duplex;   /* what a NIC sends and what it receives share that rate */
+    int32_t nic_devices; /* neighbours in a node that share a network adapter, of which inter_bytes_per_s is
+                            one's part: their collectives go in rings (CS_ALGO_RINGS). 1 = none */
     double inter_latency_s;       /* NIC to NIC across one switch */
     double hop_latency_s;         /* added by each further switch-to-switch hop */
     double oversubscription_frac; /* @unit ratio >= 1: sum of a leaf's down links over its up links */
