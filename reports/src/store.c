@@ -302,41 +302,13 @@ static uint64_t hash_hardware(uint64_t hash, const struct cs_platform *platform)
 
 uint64_t cs_store_study_hash(const struct cs_study *study, const struct cs_run_options *o)
 {
-    const struct cs_training *t = &study->training;
     uint64_t hash = cs_hash_mix(CS_HASH_SEED, study->model.content_hash);
     hash = hash_hardware(hash, &study->platform);
-    const uint64_t words[] = {(uint64_t)t->global_batch,
-                              (uint64_t)t->seq_length,
-                              (uint64_t)t->dtype,
-                              (uint64_t)t->gradient_dtype,
-                              (uint64_t)t->optimizer,
-                              t->clip_gradient,
-                              t->flash_attention,
-                              t->gradient_fp32_sync,
-                              t->separate_norms,
-                              t->separate_rope,
-                              t->fused_glu,
-                              t->separate_experts,
-                              t->separate_loss,
-                              (uint64_t)t->aggregation_groups,
-                              (uint64_t)o->fidelity,
-                              (uint64_t)o->view,
-                              (uint64_t)o->n_slow_devices,
-                              (uint64_t)o->n_slow_links,
-                              o->seed};
+    hash = cs_training_hash(hash, &study->training);
+    const uint64_t words[] = {(uint64_t)o->fidelity, (uint64_t)o->view, (uint64_t)o->n_slow_devices,
+                              (uint64_t)o->n_slow_links, o->seed};
     for (int32_t i = 0; i < CS_COUNT(words); i++) {
         hash = cs_hash_mix(hash, words[i]);
-    }
-    uint64_t later = (uint64_t)(t->separate_gate | t->separate_gelu << 1 | t->separate_accumulation << 2 |
-                                t->async_tensor_parallel << 3);
-    if (later) { /* as before for those without */
-        hash = cs_hash_mix(hash, later);
-    }
-    hash = cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
-    hash = cs_hash_real(hash, t->host_bytes_per_s);
-    hash = cs_hash_real(hash, t->bucket_bytes);
-    if (t->routing_imbalance_frac > 1) { /* as before for those without */
-        hash = cs_hash_real(hash, t->routing_imbalance_frac);
     }
     hash = cs_hash_real(hash, o->jitter_frac);
     for (int32_t i = 0; i < CS_N_COLLS; i++) {

@@ -18,28 +18,6 @@ static uint64_t hash_chips(uint64_t hash, const struct cs_platform *platform)
     return hash;
 }
 
-static uint64_t hash_training(uint64_t hash, const struct cs_training *t)
-{
-    const int64_t words[] = {t->global_batch,     t->seq_length,         t->dtype,
-                             t->gradient_dtype,   t->optimizer,          t->clip_gradient,
-                             t->flash_attention,  t->gradient_fp32_sync, t->n_fusion,
-                             t->separate_norms,   t->separate_rope,      t->fused_glu,
-                             t->separate_experts, t->separate_loss,      t->aggregation_groups};
-    for (int32_t i = 0; i < CS_COUNT(words); i++) {
-        hash = cs_hash_mix(hash, (uint64_t)words[i]);
-    }
-    uint64_t later = (uint64_t)(t->separate_gate | t->separate_gelu << 1 | t->separate_accumulation << 2 |
-                                t->async_tensor_parallel << 3);
-    if (later) { /* as before for those without */
-        hash = cs_hash_mix(hash, later);
-    }
-    hash = cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
-    if (t->routing_imbalance_frac > 1) { /* as before for those without */
-        hash = cs_hash_real(hash, t->routing_imbalance_frac);
-    }
-    return cs_hash_real(cs_hash_real(hash, t->bucket_bytes), t->host_bytes_per_s);
-}
-
 static uint64_t hash_search(uint64_t hash, const struct cs_study *study)
 {
     const struct cs_search_settings *search = &study->search;
@@ -104,7 +82,7 @@ uint64_t cs__point_key(const struct cs_study *study, const struct cs_points_opti
     hash = cs_hash_mix(hash, study->model.content_hash);
     hash = cs_hash_mix(hash, study->platform.content_hash);
     hash = hash_chips(hash, &study->platform);
-    hash = hash_training(hash, &study->training);
+    hash = cs_training_hash(hash, &study->training);
     hash = hash_search(hash, study);
     hash = hash_run(hash, study, options->run);
     hash = cs_hash_text(hash, options->strategy ? options->strategy : "");

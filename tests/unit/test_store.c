@@ -1,6 +1,7 @@
 /* The store of results: what was handed over is there, whatever happens. */
 #include "cs_test.h"
 
+#include "cs/base/text.h"
 #include "cs/reports/store.h"
 
 #include <signal.h>
@@ -143,6 +144,43 @@ START_TEST(test_hash_sees)
     ck_assert(cs_store_study_hash(&study, &other) != before);
     study.training.seq_length++;
     ck_assert(cs_store_study_hash(&study, &options) != before);
+}
+END_TEST
+
+/* Every byte of the training block but the padding between its fields. */
+START_TEST(test_hash_sees_all_of_training)
+{
+    static const size_t pads[][2] = {
+#define BETWEEN(a, b)                                                                                        \
+    {offsetof(struct cs_training, a) + sizeof study.training.a, offsetof(struct cs_training, b)}
+        BETWEEN(optimizer, bucket_bytes),
+        BETWEEN(flash_attention, host_bytes_per_s),
+        BETWEEN(aggregation_groups, routing_imbalance_frac),
+        BETWEEN(separate_gelu, score_bytes),
+        BETWEEN(widened_gradients, softmax_multiple),
+        {offsetof(struct cs_training, serial_messages) + 1, sizeof(struct cs_training)},
+        BETWEEN(host_bytes_per_s, aggregation_groups), /* the list is asked below */
+#undef BETWEEN
+    };
+    struct cs_training training;
+    memset(&training, 0, sizeof training);
+    uint64_t before = cs_training_hash(CS_HASH_SEED, &training);
+    for (size_t at = 0; at < sizeof training; at++) {
+        bool pad = false;
+        for (int32_t i = 0; i < CS_COUNT(pads); i++) {
+            pad = pad || (at >= pads[i][0] && at < pads[i][1]);
+        }
+        if (!pad) {
+            memset(&training, 0, sizeof training);
+            ((unsigned char *)&training)[at] = 1;
+            ck_assert_msg(cs_training_hash(CS_HASH_SEED, &training) != before, "byte %zu", at);
+        }
+    }
+    memset(&training, 0, sizeof training);
+    training.n_fusion = 1;
+    uint64_t one = cs_training_hash(CS_HASH_SEED, &training);
+    training.fusion[0] = 3;
+    ck_assert(one != before && cs_training_hash(CS_HASH_SEED, &training) != one);
 }
 END_TEST
 
@@ -431,6 +469,7 @@ static Suite *suite(void)
     tcase_add_test(c, test_remembers);
     tcase_add_test(c, test_is_shared);
     tcase_add_test(c, test_hash_sees);
+    tcase_add_test(c, test_hash_sees_all_of_training);
     tcase_add_test(c, test_refuses);
     tcase_add_loop_test(c, test_killed, 0, 4);
     tcase_add_test(c, test_several_writers);

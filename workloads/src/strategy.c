@@ -256,6 +256,47 @@ out:
     return st;
 }
 
+uint64_t cs_training_hash(uint64_t hash, const struct cs_training *t)
+{
+    const int64_t words[] = {t->global_batch,
+                             t->seq_length,
+                             t->dtype,
+                             t->gradient_dtype,
+                             t->optimizer,
+                             t->clip_gradient,
+                             t->flash_attention,
+                             t->aggregation_groups,
+                             t->gradient_fp32_sync,
+                             t->scatter_messages,
+                             t->separate_casts,
+                             t->separate_norms,
+                             t->separate_rope,
+                             t->separate_loss,
+                             t->norm_casts,
+                             t->fused_glu,
+                             t->separate_experts,
+                             t->separate_gate,
+                             t->separate_gelu,
+                             t->score_kernels[0],
+                             t->score_kernels[1],
+                             t->separate_accumulation,
+                             t->async_tensor_parallel,
+                             t->widened_gradients,
+                             t->softmax_multiple,
+                             t->blocking_sends,
+                             t->serial_messages,
+                             t->n_fusion};
+    const double figures[] = {t->bucket_bytes,   t->host_bytes_per_s, t->routing_imbalance_frac,
+                              t->score_bytes[0], t->score_bytes[1],   t->optimizer_traffic_bytes};
+    for (int32_t i = 0; i < CS_COUNT(words); i++) {
+        hash = cs_hash_mix(hash, (uint64_t)words[i]);
+    }
+    for (int32_t i = 0; i < CS_COUNT(figures); i++) {
+        hash = cs_hash_real(hash, figures[i]);
+    }
+    return cs_hash_bytes(hash, t->fusion, (size_t)t->n_fusion * sizeof *t->fusion);
+}
+
 int64_t cs_strategy_micro_batches(const struct cs_strategy *strategy, const struct cs_training *training)
 {
     int64_t at_once = (int64_t)strategy->dp * strategy->micro_batch;

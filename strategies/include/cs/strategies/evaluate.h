@@ -12,7 +12,7 @@
  * figures (operations of a strategy, their times, collectives, replay, memory), so that stored results are
  * not taken for today's. Figures of chips and platforms are part of a study's own hash and need no new
  * version. */
-#define CS_RESULTS_VERSION 5
+#define CS_RESULTS_VERSION 6
 
 enum cs_outcome {
     CS_OUTCOME_OPEN,     /* not looked at */

@@ -90,6 +90,9 @@ struct cs_training {
                              blocking_sends only */
 };
 
+/** Add every field to a hash, so that two equal hashes are of equal trainings. */
+uint64_t cs_training_hash(uint64_t hash, const struct cs_training *training);
+
 enum cs_schedule {
     CS_SCHED_GPIPE,
     CS_SCHED_1F1B,
