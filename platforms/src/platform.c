@@ -100,6 +100,7 @@ static cs_status finish(struct cs_reader *reader, struct cs_platform *platform)
 {
     cs_status st = CS_OK;
     static const char *const intra_names[] = {"mesh", "switch", "bus", "custom", NULL};
+    static const char *const duplex_names[] = {"full", "half", NULL};
     if (reader->n_devices == 0) {
         return cs__reader_fail_at(
             reader, 0, CS_E_INPUT,
@@ -109,6 +110,11 @@ static cs_status finish(struct cs_reader *reader, struct cs_platform *platform)
     if (intra && cs_text_index(intra, intra_names) < 0) {
         return cs__reader_fail_at(reader, reader->zones[0].line, CS_E_INPUT,
                                   "property 'intra' is '%s', expected mesh, switch, bus or custom", intra);
+    }
+    const char *duplex = root_prop(reader, "nic_duplex");
+    if (duplex && cs_text_index(duplex, duplex_names) < 0) {
+        return cs__reader_fail_at(reader, reader->zones[0].line, CS_E_INPUT,
+                                  "property 'nic_duplex' is '%s', expected full or half", duplex);
     }
     const char *topology = root_prop(reader, "topology");
     const char *name = root_prop(reader, "name");

@@ -106,7 +106,7 @@ cs_status cs__device_add(struct cs_reader *reader, int32_t point)
         for (int32_t i = PROP_NODE; i < N_DEVICE_PROPS; i++) {
             if (given[i]) {
                 return cs__reader_fail_at(reader, given[i]->line, CS_E_INPUT,
-                                          "'%s' has a '%s' but no 'chip' property", name, device_props[i]);
+                                          "'%s' has the property '%s' but no 'chip'", name, device_props[i]);
             }
         }
         return CS_OK; /* a NIC or another host that is no device */

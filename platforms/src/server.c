@@ -77,7 +77,7 @@ cs_status cs__server_read(struct cs_server *server, const char **sources, struct
     if (node) {
         CS_TRY(cs_yaml_choice(node, duplex_names, "nic_duplex", &duplex, err));
     }
-    CS_TRY(cs_yaml_opt_int(entry, "nic_devices", 1, 1024, &nic_devices, err));
+    CS_TRY(cs_yaml_opt_int(entry, "nic_devices", 1, CS_NIC_DEVICES_MAX, &nic_devices, err));
     CS_TRY(cs_yaml_need(entry, "chip", &node, err));
     CS_TRY(cs_yaml_want(node, CS_YAML_SCALAR, "chip", err));
     server->chip = node->text;

@@ -214,9 +214,9 @@ static cs_status check_part(const struct cs_topology_part *part, struct cs_loc l
                           "a full mesh of %d devices a node is not built, at most 64 (or a switched node)",
                           (int)part->devices_per_node);
     }
-    if (part->nic_devices < 0 || part->nic_devices > 1024) {
-        return cs_err_set(err, CS_E_INPUT, loc, "%d devices a network adapter, expected 1 to 1024",
-                          (int)part->nic_devices);
+    if (part->nic_devices < 0 || part->nic_devices > CS_NIC_DEVICES_MAX) { /* 0: not said */
+        return cs_err_set(err, CS_E_INPUT, loc, "%d devices a network adapter, expected 1 to %d",
+                          (int)part->nic_devices, CS_NIC_DEVICES_MAX);
     }
     CS_TRY(check_rate(part->intra_bytes_per_s, "intra-node bandwidth", loc, err));
     if (part->intra_bus_bytes_per_s != 0) {

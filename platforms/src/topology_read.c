@@ -54,7 +54,8 @@ static bool read_props(const struct cs_platform *platform, struct cs_topology_sp
     }
     spec->topology = (enum cs_topology)topology;
     spec->intra_switched = strcmp(platform->intra, "mesh") != 0;
-    spec->inter_half_duplex = prop(platform, "nic_duplex") != NULL;
+    spec->inter_half_duplex =
+        prop(platform, "nic_duplex") && strcmp(prop(platform, "nic_duplex"), "half") == 0;
     spec->nic_devices = 1;
     if (prop(platform, "nic_devices") && !read_int(platform, "nic_devices", &spec->nic_devices)) {
         return false;

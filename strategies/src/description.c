@@ -58,15 +58,21 @@ out:
     return st;
 }
 
-static cs_status opt_int32(const struct cs_yaml_node *block, const char *key, int32_t *value,
-                           struct cs_err *err)
+static cs_status opt_int32_to(const struct cs_yaml_node *block, const char *key, int32_t most, int32_t *value,
+                              struct cs_err *err)
 {
     cs_status st = CS_OK;
     int64_t wide = *value;
-    CS_TRY(cs_yaml_opt_int(block, key, 1, INT32_MAX, &wide, err));
+    CS_TRY(cs_yaml_opt_int(block, key, 1, most, &wide, err));
     *value = (int32_t)wide;
 out:
     return st;
+}
+
+static cs_status opt_int32(const struct cs_yaml_node *block, const char *key, int32_t *value,
+                           struct cs_err *err)
+{
+    return opt_int32_to(block, key, INT32_MAX, value, err);
 }
 
 static cs_status opt_chip(struct cs_study *study, const struct cs_yaml_node *block, const char **chip,
@@ -204,7 +210,7 @@ static cs_status read_second(struct cs_study *study, const struct cs_yaml_node *
     CS_TRY(opt_int32(block, "devices_per_node", &part->devices_per_node, err));
     CS_TRY(opt_intra(block, &part->intra_switched, &part->intra_bus_bytes_per_s, err));
     CS_TRY(opt_duplex(block, &part->inter_half_duplex, err));
-    CS_TRY(opt_int32(block, "nic_devices", &part->nic_devices, err));
+    CS_TRY(opt_int32_to(block, "nic_devices", CS_NIC_DEVICES_MAX, &part->nic_devices, err));
     CS_TRY(
         cs_yaml_opt_quantity(block, "intra_bandwidth", CS_UNIT_BYTES_PER_S, &part->intra_bytes_per_s, err));
     CS_TRY(cs_yaml_opt_quantity(block, "intra_latency", CS_UNIT_SECONDS, &part->intra_latency_s, err));
@@ -293,7 +299,7 @@ static cs_status read_rates(const struct cs_study *study, const struct cs_yaml_n
         CS_TRY(cs_topology_use_switch(spec, study->catalogue, leaf->text, leaf->loc, err));
     }
     CS_TRY(opt_duplex(block, &spec->inter_half_duplex, err));
-    CS_TRY(opt_int32(block, "nic_devices", &spec->nic_devices, err));
+    CS_TRY(opt_int32_to(block, "nic_devices", CS_NIC_DEVICES_MAX, &spec->nic_devices, err));
     CS_TRY(
         cs_yaml_opt_quantity(block, "intra_bandwidth", CS_UNIT_BYTES_PER_S, &spec->intra_bytes_per_s, err));
     CS_TRY(

@@ -42,7 +42,7 @@ static void random_platform(struct cs_topology_spec *spec)
     }
     spec->inter_bytes_per_s *= 0.25 * (1 << pick(4));
     spec->inter_half_duplex = pick(4) == 0;
-    spec->nic_devices = 1 + pick(2);
+    spec->nic_devices = 1 + pick(pick(2) ? 2 : 7);
     spec->intra_bytes_per_s *= 0.5 * (1 << pick(3));
     spec->inter_latency_s *= 1 << pick(6);
 }

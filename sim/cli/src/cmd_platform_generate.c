@@ -99,7 +99,7 @@ static error_t parse_count(struct generate_args *args, int key, const char *arg,
         args->devices_per_node = (int32_t)cs__option_int(state, arg, 1, INT32_MAX, "devices-per-node");
         return 0;
     case OPT_NIC_DEVICES:
-        args->nic_devices = (int32_t)cs__option_int(state, arg, 1, INT32_MAX, "nic-devices");
+        args->nic_devices = (int32_t)cs__option_int(state, arg, 1, CS_NIC_DEVICES_MAX, "nic-devices");
         return 0;
     case OPT_LEAF_PORTS:
         args->leaf_ports = (int32_t)cs__option_int(state, arg, 1, INT32_MAX, "leaf-ports");
@@ -224,7 +224,9 @@ static void parse_generate_args(struct generate_args *args, int argc, char **arg
         {"nic-duplex", OPT_NIC_DUPLEX, "full|half", 0,
          "Whether sending and receiving have the rate each (full), or share it", 0},
         {"nic-devices", OPT_NIC_DEVICES, "N", 0,
-         "Neighbours that share a network adapter: their collectives go in rings, as NCCL's (1)", 0},
+         "Neighbours that share a network adapter, for which collectives may go in rings (README of "
+         "platforms)",
+         0},
         {"switch", OPT_SWITCH, "NAME", 0, "Switch of the catalogue: leaf ports and latency of a hop", 0},
         {"intra-bandwidth", OPT_INTRA_BANDWIDTH, "RATE", 0, "Out of one device over all its links: 196GBps",
          0},

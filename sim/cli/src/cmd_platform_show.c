@@ -86,7 +86,12 @@ static void measure(const struct cs_platform *platform, const struct cs_routes *
 {
     bool *counted = cs_calloc((size_t)cs_routes_n_links(routes), sizeof *counted);
     const double unknown = (double)NAN;
-    *figures = (struct cs_platform_figures){unknown, unknown, unknown, unknown, unknown, unknown, false};
+    *figures = (struct cs_platform_figures){unknown, unknown, unknown, unknown, unknown, unknown, 1, false};
+    for (int32_t i = 1; i < platform->n_devices; i++) {
+        int32_t adapter = platform->devices[i].adapter;
+        figures->nic_devices +=
+            cs_platform_same_node(platform, 0, i) && adapter >= 0 && adapter == platform->devices[0].adapter;
+    }
     for (int64_t i = 0; i < pairs->n; i++) {
         int32_t from = pairs->at[2 * i];
         int32_t to = pairs->at[2 * i + 1];
@@ -162,6 +167,9 @@ static void print_platform(const struct cs_platform *platform, const struct cs_p
     print_fabric("inter node",
                  figures->inter_half_duplex ? "in and out of a device together" : "out of a device",
                  figures->inter_bytes_per_s, (double)NAN, figures->inter_latency_s, figures->far_latency_s);
+    if (figures->nic_devices > 1) {
+        (void)printf("%-12s one for %d devices\n", "adapters", (int)figures->nic_devices);
+    }
     if (figures->intra_bytes_per_s > 0 && figures->inter_bytes_per_s > 0) {
         (void)printf("%-12s %.3g : 1\n", "ratio", figures->intra_bytes_per_s / figures->inter_bytes_per_s);
     }
@@ -183,6 +191,7 @@ static json_t *platform_json(const struct cs_platform *platform, const struct cs
     (void)json_object_set_new(object, "inter_node_bytes_per_s", cs_json_real(figures->inter_bytes_per_s));
     (void)json_object_set_new(object, "nic_duplex",
                               json_string(figures->inter_half_duplex ? "half" : "full"));
+    (void)json_object_set_new(object, "nic_devices", json_integer(figures->nic_devices));
     (void)json_object_set_new(object, "inter_node_latency_s", cs_json_real(figures->inter_latency_s));
     (void)json_object_set_new(object, "intra", json_string(platform->intra));
     (void)json_object_set_new(object, "topology", json_string(platform->topology));

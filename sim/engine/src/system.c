@@ -89,18 +89,24 @@ struct plan_cache {
     struct cs_coll_plan plan;
 };
 
+/* What a plan depends on beside its shape: which members are on one node, and which share an adapter there.
+ */
 static uint64_t layout_of(const struct cs_platform *platform, const int32_t *members, int32_t n)
 {
     uint64_t hash = cs_hash_mix(CS_HASH_SEED, (uint64_t)n);
     for (int32_t i = 0; i < n; i++) {
         int32_t first = i; /* first member on the same node, looking back at most a node's worth at a time */
         int32_t node = platform->devices[members[i]].node;
+        int32_t adapter = platform->devices[members[i]].adapter;
+        int32_t sharing = adapter < 0 ? -1 : i;
         for (int32_t k = i - 1; k >= 0 && k >= i - platform->devices_per_node; k--) {
             if (platform->devices[members[k]].node == node) {
                 first = k;
+                bool same = adapter >= 0 && platform->devices[members[k]].adapter == adapter;
+                sharing = same ? k : sharing;
             }
         }
-        hash = cs_hash_mix(hash, (uint64_t)first);
+        hash = cs_hash_mix(cs_hash_mix(hash, (uint64_t)first), (uint64_t)sharing);
     }
     return hash;
 }
@@ -247,7 +253,8 @@ cs_status cs_engine_check_links(const struct cs_routes *routes, const struct cs_
         if (!known) {
             return cs_err_set(
                 err, CS_E_INPUT, CS_NOLOC,
-                "no route crosses a link '%s', expected a link of the platform, as hccs0-1 or hccs0-1_UP",
+                "no route crosses a link '%s', expected a link of the platform, as hccs0-1 or hccs0-1_UP "
+                "(a half-duplex one has no _UP and _DOWN)",
                 options->slow_links[i].name);
         }
     }

@@ -79,6 +79,8 @@ struct cs_chip {
     double host_bytes_per_s; /* link to the host's memory, one direction */
 };
 
+#define CS_NIC_DEVICES_MAX 1024 /* devices that one network adapter serves */
+
 /** One server type: how its devices are wired inside and to the outside. Rates are one direction. */
 struct cs_server {
     const char *name;

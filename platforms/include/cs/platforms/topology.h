@@ -48,7 +48,7 @@ struct cs_topology_spec {
     double inter_bytes_per_s; /* one NIC */
     bool inter_half_duplex;   /* what a NIC sends and what it receives share that rate */
     int32_t nic_devices; /* neighbours in a node that share a network adapter, of which inter_bytes_per_s is
-                            one's part: their collectives go in rings (CS_ALGO_RINGS). 1 = none */
+                            one's part: see CS_ALGO_RINGS. 0 and 1 = none shares */
     double inter_latency_s;       /* NIC to NIC across one switch */
     double hop_latency_s;         /* added by each further switch-to-switch hop */
     double oversubscription_frac; /* @unit ratio >= 1: sum of a leaf's down links over its up links */

@@ -17,7 +17,8 @@ struct cs_platform_figures {
     double inter_bytes_per_s; /* to a device of another node */
     double inter_latency_s;   /* to the nearest one */
     double far_latency_s;     /* to the farthest one */
-    bool inter_half_duplex;   /* what goes there and what comes from there share the rate */
+    int32_t nic_devices;    /* of its node that have one network adapter with it, itself included; 1 = none */
+    bool inter_half_duplex; /* what goes there and what comes from there share the rate */
 };
 
 /** Draw a platform: one node with its devices and links, and how nodes are joined, as far as its description

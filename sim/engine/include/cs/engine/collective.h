@@ -27,8 +27,9 @@ enum cs_algorithm {
     CS_ALGO_BRUCK,
     CS_ALGO_HIERARCHICAL,    /* mesh inside nodes, ring between them */
     CS_ALGO_HIERARCHICAL_HD, /* mesh inside nodes, halving-doubling between them */
-    CS_ALGO_RINGS, /* through all members, half as many as a node has: ring i enters a node by its member i
-                      and leaves it by another, as NCCL's do where none of its members share an adapter */
+    CS_ALGO_RINGS, /* through all members, half as many (rounded down) as a node has: ring i enters a node by
+                      its member i and leaves it by another, as NCCL's do where none of its members share an
+                      adapter */
     CS_N_ALGOS
 };
 extern const char *const cs_algorithm_names[]; /* "auto", "ring", "mesh", ...; NULL-terminated */
@@ -60,8 +61,8 @@ const char *cs_coll_refuses(enum cs_coll coll, enum cs_algorithm algorithm,
  *  inside a full-mesh node, ring inside a switched one, between nodes halving-doubling for small and ring
  *  for large messages, hierarchical when several members share a node. Where devices share network adapters
  *  (cs_device.adapter) but no two of the group's do, `rings`: NCCL 2.10 (src/graph/search.cc) takes an
- * adapter for the one end of a ring and another for the other, with both directions. Precondition: the
- * algorithm does not refuse. Cost O(flows). */
+ *  adapter for the one end of a ring and another for the other, with both directions. Precondition: the
+ *  algorithm does not refuse. Cost O(flows). */
 void cs_coll_plan_build(enum cs_coll coll, enum cs_algorithm algorithm, const struct cs_platform *platform,
                         const int32_t *members, int32_t n_members, double bytes, struct cs_arena *arena,
                         struct cs_coll_plan *plan);
