@@ -7,9 +7,7 @@ static struct cs_training training;
 
 static void setup(void)
 {
-    model = workload_gpt(4, 512, 8, 4096);
-    model.dropout_frac = 0;
-    training = workload_training(&model, 8, 1024);
+    workload_small(&model, &training);
 }
 
 static void totals_of(const char *strategy, struct cs_trace_totals *totals, struct cs_mem_peak *peak)

@@ -11,9 +11,7 @@ static struct cs_training training;
 
 static void setup(void)
 {
-    model = workload_gpt(4, 512, 8, 4096);
-    model.dropout_frac = 0;
-    training = workload_training(&model, 8, 1024);
+    workload_small(&model, &training);
 }
 
 static void teardown(void)

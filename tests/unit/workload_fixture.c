@@ -80,6 +80,13 @@ struct cs_training workload_training(const struct cs_model *model, int64_t globa
                                 .flash_attention = model->flash_attention};
 }
 
+void workload_small(struct cs_model *model, struct cs_training *training)
+{
+    *model = workload_gpt(4, 512, 8, 4096);
+    model->dropout_frac = 0;
+    *training = workload_training(model, 8, 1024);
+}
+
 struct cs_strategy workload_strategy(const char *text)
 {
     struct cs_err err = {0};

@@ -11,11 +11,13 @@
 struct cs_model workload_model(const char *name);
 /** A GPT as Megatron builds it: biases, layer norm, GELU, learned positions, tied vocabulary, dropout. */
 struct cs_model workload_gpt(int32_t n_layers, int64_t hidden, int64_t n_heads, int64_t vocab);
-/** bf16, fp32 gradients, AdamW, 64 MB buckets, clipping; flash attention as the model has it. */
 /** A small mixture of experts: grouped key-value heads, two dense layers first, a shared expert; with
  * `latent` also latent attention and a module for multi-token prediction. */
 struct cs_model workload_moe(int32_t n_layers, bool latent);
+/** bf16, fp32 gradients, AdamW, 64 MB buckets, clipping; flash attention as the model has it. */
 struct cs_training workload_training(const struct cs_model *model, int64_t global_batch, int64_t seq_length);
+/** What tests of options start from: a GPT of four layers 512 wide without dropout, 8 sequences of 1024. */
+void workload_small(struct cs_model *model, struct cs_training *training);
 struct cs_strategy workload_strategy(const char *text);
 /** Build and check a trace; ends the test when either fails. */
 struct cs_trace *workload_trace(const struct cs_model *model, const struct cs_training *training,
