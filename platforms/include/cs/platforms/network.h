@@ -32,7 +32,8 @@ const struct cs_nic *cs_catalogue_nics(const struct cs_catalogue *catalogue, int
 const struct cs_switch *cs_catalogue_switches(const struct cs_catalogue *catalogue, int32_t *n);
 
 /** Give every device this NIC: the measured rate where there is one, else the port's; the latency where it is
- *  known, else the description's stays. CS_E_INPUT at `loc` for a name that the catalogue lacks. */
+ *  known, else the description's stays; full duplex, and no device shares it. CS_E_INPUT at `loc` for a name
+ *  that the catalogue lacks. */
 CS_MUST_CHECK cs_status cs_topology_use_nic(struct cs_topology_spec *spec,
                                             const struct cs_catalogue *catalogue, const char *name,
                                             struct cs_loc loc, struct cs_err *err);
